@@ -1,0 +1,5 @@
+from .node import Node
+
+
+def canonical_key(nodes: tuple[Node, ...], outputs: tuple[int, ...]) -> str:
+    return ""
