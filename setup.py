@@ -1,11 +1,13 @@
 """Builds the extension `fastcell._C` with ninja; everything else is in pyproject.toml.
 
 One shared library from the sources listed here, compiled in parallel and only where changed. No
-torch, no compiler detection: the sources pick the instruction set at run time.
+torch and no probing of the machine: the sources pick the instruction set at run time.
 """
 
 import os
+import platform
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -14,56 +16,88 @@ import pybind11
 from ninja.ninja_syntax import Writer
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
-SOURCES = ["csrc/space.cpp", "csrc/canon.cpp", "csrc/bindings.cpp"]
+ROOT = Path(__file__).resolve().parent
+SANITIZE = os.environ.get("FASTCELL_SANITIZE", "")
+"""Sanitizers to build with, such as address,undefined; see `make sanitize`."""
+
+ONCE = [
+    "csrc/space.cpp",
+    "csrc/canon.cpp",
+    "csrc/bindings.cpp",
+    "csrc/bind_canon.cpp",
+    "csrc/bind_scan.cpp",
+    "csrc/decode.cpp",
+    "csrc/dispatch.cpp",
+    "csrc/plan.cpp",
+    "csrc/scan_program.cpp",
+]
+PER_INSTRUCTION_SET = ["csrc/scan.cpp"]
+INSTRUCTION_SETS = {
+    "portable": ["-DFASTCELL_VECTOR_BYTES=16"],
+    "avx2": ["-DFASTCELL_VECTOR_BYTES=32", "-mavx2", "-mfma"],
+    "avx512": ["-DFASTCELL_VECTOR_BYTES=64", "-mavx512f", "-mavx512dq", "-mavx512vl", "-mfma"],
+}
+
+COMPILER = os.environ.get("CXX", "g++")
 FLAGS = ["-std=c++17", "-O3", "-g0", "-fPIC", "-fvisibility=hidden", "-fopenmp"]
 WARNINGS = ["-Wall", "-Wextra", "-Wno-psabi"]
-ROOT = Path(__file__).resolve().parent
-
-
-def sanitizer_flags() -> list[str]:
-    """FASTCELL_SANITIZE=address,undefined builds an instrumented extension (see tests/README)."""
-    names = os.environ.get("FASTCELL_SANITIZE")
-    return [f"-fsanitize={names}", "-fno-omit-frame-pointer", "-g", "-O1"] if names else []
+INCLUDES = [f"-I{pybind11.get_include()}", f"-I{sysconfig.get_path('include')}"]
+INSTRUMENTED = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-O1", "-g"]
 
 
 class NinjaBuild(build_ext):
     """Writes build.ninja for the extension and runs it."""
 
     def build_extension(self, ext: Extension) -> None:
-        build_dir = Path(self.build_temp).resolve()
+        # One place per interpreter and kind, so that an editable install too builds what changed.
+        kind = f"{sys.implementation.cache_tag}-{SANITIZE or 'release'}"
+        build_dir = ROOT / "build" / kind
         build_dir.mkdir(parents=True, exist_ok=True)
         target = Path(self.get_ext_fullpath(ext.name)).resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         with (build_dir / "build.ninja").open("w") as stream:
             write_rules(Writer(stream), target)
-        binary = Path(ninja.BIN_DIR) / "ninja"
-        subprocess.run([binary, "-C", str(build_dir), "--quiet"], check=True)
+        command = [Path(ninja.BIN_DIR) / "ninja", "-C", build_dir, "--quiet"]
+        if subprocess.run(command).returncode:
+            raise CompileError(
+                f"{ext.name} needs a C++17 compiler with OpenMP; '{COMPILER}' failed, as said"
+                " above: install g++, or name another compiler in CXX"
+            )
 
 
 def write_rules(writer: Writer, target: Path) -> None:
-    """The whole build: an object per source, one link."""
-    includes = [f"-I{pybind11.get_include()}", f"-I{sysconfig.get_paths()['include']}"]
-    compiler = os.environ.get("CXX", "g++")
-    flags = " ".join(FLAGS + WARNINGS + includes + sanitizer_flags())
-    writer.variable("flags", flags)
-    command = f"{compiler} $flags $extra -MMD -MF $out.d -c $in -o $out"
-    writer.rule("compile", command, depfile="$out.d", deps="gcc", description="CXX $in")
-    link = f"{compiler} $flags -shared $in -o $out"
-    writer.rule("link", link, description="LINK $out")
+    """The whole build: an object per source and instruction set, one link."""
+    instrumented = INSTRUMENTED if SANITIZE else []
+    writer.variable("flags", [*FLAGS, *WARNINGS, *INCLUDES, *instrumented])
+    compile_command = f"{COMPILER} $flags $extra -MMD -MF $out.d -c $in -o $out"
+    writer.rule("compile", compile_command, depfile="$out.d", deps="gcc", description="CXX $out")
+    writer.rule("link", f"{COMPILER} $flags -shared $in -o $out", description="LINK $out")
     objects = []
     for name, source, extra in compilations():
-        writer.build(name, "compile", str(ROOT / source), variables={"extra": " ".join(extra)})
+        writer.build(name, "compile", str(ROOT / source), variables={"extra": extra})
         objects.append(name)
     writer.build(str(target), "link", objects)
 
 
 def compilations() -> list[tuple[str, str, list[str]]]:
     """Every object as (object file, source, extra flags)."""
-    return [(Path(source).stem + ".o", source, []) for source in SOURCES]
+    objects = [(f"{Path(source).stem}.o", source, list[str]()) for source in ONCE]
+    for source in PER_INSTRUCTION_SET:
+        for name in available_instruction_sets():
+            extra = [f"-DFASTCELL_ISA={name}", *INSTRUCTION_SETS[name]]
+            objects.append((f"{Path(source).stem}.{name}.o", source, extra))
+    return objects
+
+
+def available_instruction_sets() -> list[str]:
+    """All of them on x86-64; elsewhere the portable one, which GCC turns into what there is."""
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    return list(INSTRUCTION_SETS) if x86 else ["portable"]
 
 
 setup(
-    ext_modules=[Extension("fastcell._C", SOURCES)],
+    ext_modules=[Extension("fastcell._C", [*ONCE, *PER_INSTRUCTION_SET])],
     cmdclass={"build_ext": NinjaBuild},
 )

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from .ir import Cell
     from .language import cell, parse
     from .nn import Recurrent
-    from .training import Protocol, Result, train
+    from .results import Protocol, Result
+    from .training import train
 
 __version__ = "0.1.0"
 
@@ -31,8 +32,8 @@ _HOME = {
     "parse": "language",
     "Recurrent": "nn",
     "train": "training",
-    "Protocol": "training",
-    "Result": "training",
+    "Protocol": "results",
+    "Result": "results",
     "FastcellError": "errors",
     "LanguageError": "errors",
     "ShapeError": "errors",

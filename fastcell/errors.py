@@ -4,6 +4,7 @@ FastcellError
 ├── LanguageError   a cell's text is not in the language (line, column, found, expected)
 ├── ShapeError      a tensor or a size does not fit the cell
 ├── BackendError    a backend can't do what was asked
+├── KeyLimitError   a cell is too large or too symmetric for a canonical key
 ├── CodeError       an integer is not the code of a cell of the search space, or a cell has none
 ├── StoreError      the result store is missing, locked, too old or unwritable
 └── TaskError       a task, a protocol or a run option is unknown or out of range
@@ -30,6 +31,10 @@ class ShapeError(FastcellError, ValueError):
 
 class BackendError(FastcellError, RuntimeError):
     """A backend that can't do what was asked."""
+
+
+class KeyLimitError(FastcellError, ValueError):
+    """A cell too large or too symmetric for a canonical key."""
 
 
 class CodeError(FastcellError, ValueError):

@@ -17,7 +17,7 @@ from math import prod
 from .canonical import canonical_key
 from .errors import LanguageError, ShapeError
 from .node import PARAMETERS, Builder, Node, prune
-from .ops import UNARY
+from .ops import FUNCTIONS, UNARY
 from .text import write_dot, write_latex, write_text
 
 
@@ -90,9 +90,9 @@ class Cell:
                 raise ShapeError(f"{label}: expected a whole number >= 1, found {size!r}")
         if self.uses_input_elementwise and input_size != hidden_size:
             raise ShapeError(
-                f"cell '{self.name}' uses {self.nodes[0].name} elementwise, so input_size must equal"
-                f" hidden_size; found {input_size} and {hidden_size}: project the input first,"
-                f" for instance with nn.Linear({input_size}, {hidden_size})"
+                f"cell '{self.name}' uses {self.nodes[0].name} elementwise, so input_size must"
+                f" equal hidden_size; found {input_size} and {hidden_size}: project the input"
+                f" first, for instance with nn.Linear({input_size}, {hidden_size})"
             )
 
     def replace(self, **names: str) -> Cell:
@@ -100,10 +100,11 @@ class Cell:
 
         Raises LanguageError when either name is no unary op of the language.
         """
+        known = UNARY.keys() & FUNCTIONS
         for name in (*names, *names.values()):
-            if name not in UNARY:
-                known = ", ".join(sorted(UNARY))
-                raise LanguageError(1, 1, f"'{name}' in replace", f"one of {known}")
+            if name not in known:
+                found, expected = f"'{name}' in replace", f"one of {', '.join(sorted(known))}"
+                raise LanguageError(1, 1, found, expected)
         builder, moved = Builder(), list[int]()
         for node in self.nodes:
             args = tuple(moved[arg] for arg in node.args)

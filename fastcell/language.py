@@ -30,7 +30,7 @@ from .node import PARAMETERS, Builder, Node, prune
 from .ops import BINARY, FUNCTIONS, ROWWISE
 
 MAX_CHARACTERS = 100_000
-MAX_DEPTH = 100
+MAX_DEPTH = 50
 
 _INFIX = {"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "div"}
 _RESERVED = FUNCTIONS | PARAMETERS | {"gate"}
@@ -64,8 +64,8 @@ def fail_at(line: int, column: int, found: str, expected: str) -> NoReturn:
 
 def _parse(text: str, first_line: int) -> Cell:
     if len(text) > MAX_CHARACTERS:
-        found = f"{len(text):,} characters"
-        fail_at(first_line, 1, found, f"at most {MAX_CHARACTERS:,}: a cell is one step of a network")
+        found, mend = f"{len(text):,} characters", "a cell is one step of a network"
+        fail_at(first_line, 1, found, f"at most {MAX_CHARACTERS:,}: {mend}")
     return _Parser(first_line).cell(_function(text, first_line))
 
 
@@ -74,17 +74,18 @@ def _function(text: str, first_line: int) -> ast.FunctionDef:
     body = _syntax(text, first_line).body
     if len(body) == 1 and isinstance(body[0], ast.FunctionDef):
         return body[0]
-    found = "nothing" if not body else type(body[0]).__name__.lower()
-    if len(body) > 1 and isinstance(body[0], ast.FunctionDef):
-        found = f"{len(body)} statements"
-    line = body[-1].lineno if body else 1
-    fail_at(first_line + line - 1, 1, found, "one function: def cell(x, h): ...")
+    expected = "one function: def cell(x, h): ..."
+    if not body:
+        fail_at(first_line, 1, "nothing", expected)
+    odd = next((each for each in body if not isinstance(each, ast.FunctionDef)), body[-1])
+    found = "a second function" if isinstance(odd, ast.FunctionDef) else _describe(odd)
+    fail_at(first_line + odd.lineno - 1, 1, found, expected)
 
 
 def _syntax(text: str, first_line: int) -> ast.Module:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
+            warnings.simplefilter("ignore")
             return ast.parse(text)
     except SyntaxError as error:
         line, column = first_line + (error.lineno or 1) - 1, error.offset or 1
@@ -111,23 +112,24 @@ class _Parser:
         fail_at(self.first_line + at.lineno - 1, at.col_offset + 1, found, expected)
 
     def cell(self, function: ast.FunctionDef) -> Cell:
+        self.ascii_name(function, function.name)
         self.signature(function)
         states = list(self.values)[1:]
         *body, last = function.body
         for position, statement in enumerate(body):
             if not (position == 0 and _is_docstring(statement)):
                 self.statement(statement)
-        outputs = self.returned(last, states)
-        nodes, outputs = prune(self.builder.nodes, 1 + len(states), outputs)
-        result = Cell(function.name, nodes, outputs)
+        returned = self.returned(last, states)
+        result = Cell(function.name, *prune(self.builder.nodes, 1 + len(states), returned))
         self.check_read(function, result)
         return result
 
     def signature(self, function: ast.FunctionDef) -> None:
         """The input and the states become the first nodes."""
         for decorator in function.decorator_list:
-            if ast.unparse(decorator) not in ("cell", "fastcell.cell"):
-                self.fail(decorator, f"decorator {_show(decorator)}", "no decorator but @fastcell.cell")
+            shown = _show(decorator)
+            if shown not in ("cell", "fastcell.cell"):
+                self.fail(decorator, f"decorator {shown}", "no decorator but @fastcell.cell")
         arguments = function.args
         plain = arguments.args
         other = [arguments.vararg, arguments.kwarg, *arguments.kwonlyargs, *arguments.posonlyargs]
@@ -180,11 +182,15 @@ class _Parser:
         """Parameters from here on are named after `target`."""
         self.target, self.in_statement = target, 0
 
-    def new_name(self, at: _Place, name: str) -> str:
+    def ascii_name(self, at: _Place, name: str) -> None:
         if not _NAME.fullmatch(name):
             self.fail(at, f"name '{name}'", "a name of ASCII letters, digits and underscores")
+
+    def new_name(self, at: _Place, name: str) -> str:
+        self.ascii_name(at, name)
         if name in _RESERVED:
-            self.fail(at, f"'{name}', which would shadow a function of the language", "another name")
+            found = f"'{name}', which would shadow a function of the language"
+            self.fail(at, found, "another name")
         if name in self.values:
             self.fail(at, f"a second '{name}'", "a new name: each is given once")
         return name
@@ -202,7 +208,7 @@ class _Parser:
         self.depth -= 1
         return index
 
-    def expression(self, expression: ast.expr) -> int:
+    def expression(self, expression: ast.expr) -> int:  # noqa: RET503 (fail does not return)
         match expression:
             case ast.Constant():
                 return self.constant(expression)
@@ -218,11 +224,10 @@ class _Parser:
                     found = f"operator {type(operator).__name__}"
                     self.fail(expression, found, "one of + - * /")
                 op = _INFIX[type(operator).__name__]
-                return self.elementwise(expression, op, self.value(left), self.value(right))
+                return self.infix(expression, op, self.value(left), self.value(right))
             case ast.Call(func=ast.Name(id=name)):
                 return self.call(expression, name)
-            case _:
-                self.fail(expression, _describe(expression), "a number, a name, + - * / or a call")
+        self.fail(expression, _describe(expression), "a number, a name, + - * / or a call")
 
     def constant(self, expression: ast.Constant) -> int:
         value = expression.value
@@ -247,14 +252,13 @@ class _Parser:
             return self.builder.add(replace(node, value=0.0 - node.value))
         return self.builder.add(Node("neg", (index,)))
 
-    def elementwise(self, at: ast.expr, op: str, *args: int) -> int:
+    def infix(self, at: ast.expr, op: str, *args: int) -> int:
         """Numbers fold, so that the graph holds no arithmetic of constants."""
-        nodes = [self.builder.nodes[arg] for arg in args]
-        if op in BINARY and all(node.op == "const" for node in nodes):
-            left, right = (node.value or 0.0 for node in nodes)
-            if op == "div" and right == 0:
-                self.fail(at, "a division by zero", "a finite number")
-            return self.number(at, BINARY[op].forward(left, right))
+        left, right = (self.builder.nodes[arg] for arg in args)
+        if op == "div" and right.op == "const" and right.value == 0:
+            self.fail(at, "a division by zero", "a divisor other than 0")
+        if left.op == right.op == "const":
+            return self.number(at, BINARY[op].forward(left.value, right.value))
         return self.builder.add(Node(op, args))
 
     def call(self, call: ast.Call, name: str) -> int:
@@ -282,7 +286,7 @@ class _Parser:
 
     def no_keywords(self, call: ast.Call, shape: str) -> None:
         for keyword in call.keywords:
-            self.fail(keyword.value, f"keyword '{keyword.arg}'", shape)
+            self.fail(keyword.value, _show_keyword(keyword), shape)
 
     def unary(self, call: ast.Call, name: str) -> int:
         shape = f"{name}(value)"
@@ -302,7 +306,7 @@ class _Parser:
         for keyword in call.keywords:
             value = keyword.value
             if keyword.arg != "bias" or not isinstance(value, ast.Constant):
-                self.fail(value, f"keyword '{keyword.arg}'", shape)
+                self.fail(value, _show_keyword(keyword), shape)
             if not isinstance(value.value, bool):
                 self.fail(value, f"bias={_show(value)}", "bias=True or bias=False")
             bias = value.value
@@ -365,6 +369,10 @@ def _describe(node: ast.AST) -> str:
     """The kind of syntax in words: 'for', 'attribute', 'if expression'."""
     words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(node).__name__).lower()
     return {"if exp": "if expression", "expr": "a bare expression"}.get(words, words)
+
+
+def _show_keyword(keyword: ast.keyword) -> str:
+    return f"keyword '{keyword.arg}'" if keyword.arg else f"**{_show(keyword.value)}"
 
 
 def _show(node: ast.AST) -> str:

@@ -4,7 +4,7 @@ Grammar of `op`:
     input | state                      the step's x and previous states, always the first nodes
     const                              a number (`value`)
     scalar | vector                    a learnable () or (H,) parameter (`param`, initial `value`)
-    linear(a, b, ...)                  W[a; b; ...] + bias, W of shape (H, sum of widths) (`param`, `bias`)
+    linear(a, b, ...)                  W[a; b; ...] + bias, W (H, sum of widths) (`param`, `bias`)
     a unary, binary or row-wise op of `ops`
 
 Elementwise nodes are interned: the same op of the same arguments is the same node. A parameter is
@@ -14,7 +14,8 @@ not: every written `linear`, `scalar` or `vector` is a node of its own.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-PARAMETERS = frozenset({"linear", "scalar", "vector"})
+LEARNABLE = frozenset({"scalar", "vector"})
+PARAMETERS = LEARNABLE | {"linear"}
 BROADCAST = frozenset({"const", "scalar"})
 
 
@@ -29,11 +30,13 @@ class Node:
     param: str | None = None
     value: float | None = None
     bias: bool = False
+    blocks: tuple[tuple[str, int], ...] = ()
+    """Of derivatives only (see `program`): a linear and one of its sources, per argument."""
 
     @property
     def identity(self) -> tuple[object, ...]:
         """What makes two nodes the same value."""
-        return (self.op, self.args, self.param, self.value, self.bias)
+        return (self.op, self.args, self.param, self.value, self.bias, self.blocks)
 
 
 class Builder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .node import Node
+from .node import LEARNABLE, Node
 from .ops import BINARY, ROWWISE, UNARY
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _UNARY_MINUS = 3
 
 def format_number(value: float) -> str:
     """The shortest text that parses back to the same float; whole numbers without a point."""
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return str(int(value)) if value == int(value) and abs(value) < 1e16 else repr(value)
 
 
 def write_text(cell: Cell) -> str:
@@ -84,7 +84,7 @@ class _TextWriter(_Writer):
 
     def _arguments(self, node: Node) -> list[str]:
         arguments = [self.reference(arg)[0] for arg in node.args]
-        if node.op in ("scalar", "vector"):
+        if node.op in LEARNABLE:
             assert node.value is not None
             arguments.append(format_number(node.value))
         if node.op == "linear" and not node.bias:
@@ -105,7 +105,11 @@ class _TextWriter(_Writer):
 def write_latex(cell: Cell) -> str:
     """The cell's equations as an `aligned` block: x_t, h_{t-1} in, h_t out."""
     writer = _LatexWriter(cell)
-    rows = [f"{writer.spell(name)} &= {writer.definition(index)}" for index, name in _statements(cell)]
+    rows = [
+        f"{writer.spell(name)} &= {writer.definition(index)}"
+        for index, name in _statements(cell)
+        if cell.nodes[index].op not in LEARNABLE
+    ]
     for state, output in zip(cell.states, cell.outputs, strict=True):
         rows.append(f"{_symbol(state.name or '')}_t &= {writer.reference(output)[0]}")
     return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
@@ -119,17 +123,17 @@ def _symbol(name: str) -> str:
 class _LatexWriter(_Writer):
     def __init__(self, cell: Cell) -> None:
         super().__init__(cell)
-        self._time = {cell.nodes[0].name: "t"}
-        self._time |= {state.name: "{t-1}" for state in cell.states}
+        self._time = {state.name: "_{t-1}" for state in cell.states}
+        self._time |= {node.name: "" for node in cell.nodes if node.op in LEARNABLE}
 
     def spell(self, name: str) -> str:
-        return f"{_symbol(name)}_{self._time.get(name, 't')}"
+        return f"{_symbol(name)}{self._time.get(name, '_t')}"
 
     def expression(self, node: Node) -> tuple[str, int]:
         if node.op == "const":
             assert node.value is not None
             return format_number(node.value), _ATOM if node.value >= 0 else _UNARY_MINUS
-        if node.op in ("scalar", "vector"):
+        if node.op in LEARNABLE:
             return _symbol(node.param or ""), _ATOM
         if node.op == "linear":
             return self._linear(node)
@@ -154,7 +158,7 @@ class _LatexWriter(_Writer):
 
 def write_dot(cell: Cell) -> str:
     """The cell as a Graphviz digraph: sources on top, one node a value, returned states marked."""
-    lines = [f"digraph {cell.name} {{", "  rankdir=TB; node [shape=box, style=rounded];"]
+    lines = [f'digraph "{cell.name}" {{', "  rankdir=TB; node [shape=box, style=rounded];"]
     for index, node in enumerate(cell.nodes):
         lines.append(f'  n{index} [label="{_label(node)}"{_shape(node)}];')
         lines += [f"  n{arg} -> n{index};" for arg in node.args]

@@ -1,0 +1,126 @@
+#include "scan_program.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace fastcell {
+namespace {
+
+struct Free {
+  void operator()(char* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<char, Free>;
+
+Memory allocate(int64_t bytes) {
+  constexpr int64_t ALIGNMENT = 64;
+  int64_t rounded = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+  char* memory = static_cast<char*>(std::aligned_alloc(ALIGNMENT, size_t(rounded)));
+  if (!memory) throw std::bad_alloc();
+  return Memory(memory);
+}
+
+// OpenMP's threads don't survive a fork, and it would wait for them for ever. A new thread starts
+// with new ones.
+void run_forked(const Machine& machine, Dtype dtype, const Job& job) {
+  std::thread([&] { machine.run[int(dtype)](job); }).join();
+}
+
+const pid_t loaded_in = getpid();
+
+}  // namespace
+
+// Memory for a run. The shared part is zeroed once: what PACK doesn't fill stays zero.
+struct ScanProgram::Workspace {
+  Plan plan;
+  Memory shared, scratch;
+  int64_t scratch_capacity = 0;
+
+  explicit Workspace(const Plan& first) : plan(first), shared(allocate(first.shared_bytes)) {
+    std::memset(shared.get(), 0, size_t(first.shared_bytes));
+    fit(first);
+  }
+
+  void fit(const Plan& next) {
+    int64_t bytes = next.shares * next.scratch_bytes;
+    if (!scratch || bytes > scratch_capacity) {
+      scratch.reset();
+      scratch = allocate(bytes);
+      scratch_capacity = bytes;
+    }
+    plan = next;
+  }
+};
+
+ScanProgram::ScanProgram(Program program) : program(std::move(program)), set(instruction_set()) {}
+
+ScanProgram::~ScanProgram() { delete spare.load(); }
+
+void ScanProgram::run(const std::vector<Tensor>& tensors, int64_t T, int64_t B, int threads,
+                      double* seconds) const {
+  check(tensors, T, B, threads);
+  std::unique_ptr<Workspace> workspace(spare.exchange(nullptr));
+  if (!workspace) {
+    workspace = std::make_unique<Workspace>(make_plan(program, T, B, threads));
+  } else if (!workspace->plan.serves(T, B, threads)) {
+    workspace->fit(make_plan(program, T, B, threads));
+  }
+  Job job = make_job(*workspace, tensors);
+  std::vector<double> spent(seconds ? job.shares * OPCODES : 0);
+  job.seconds = seconds ? spent.data() : nullptr;
+  if (job.shares > 1 && getpid() != loaded_in) {
+    run_forked(*set.machine, program.dtype, job);
+  } else {
+    set.machine->run[int(program.dtype)](job);
+  }
+  for (size_t i = 0; i < spent.size(); ++i) seconds[i % OPCODES] += spent[i];
+  delete spare.exchange(workspace.release());
+}
+
+void ScanProgram::check(const std::vector<Tensor>& tensors, int64_t T, int64_t B,
+                        int threads) const {
+  auto expect = [](bool good, const std::string& what, int64_t found, const std::string& expected) {
+    if (good) return;
+    throw std::invalid_argument(what + ": found " + std::to_string(found) + ", expected " +
+                                expected);
+  };
+  expect(T >= 0, "T", T, "0 or more");
+  expect(B >= 0, "B", B, "0 or more");
+  expect(threads >= 1, "threads", threads, "1 or more");
+  expect(int64_t(tensors.size()) == program.tensors, "tensors", int64_t(tensors.size()),
+         std::to_string(program.tensors));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    expect(tensors[i].data || !program.tensor_required[i], "tensor " + std::to_string(i), 0,
+           "an address: it is a parameter");
+  }
+}
+
+Job ScanProgram::make_job(const Workspace& workspace, const std::vector<Tensor>& tensors) const {
+  const Plan& plan = workspace.plan;
+  Job job{};
+  job.buffers = program.buffers.data();
+  job.buffer_count = int32_t(program.buffers.size());
+  job.offsets = plan.offsets.data();
+  for (int i = 0; i <= SECTIONS; ++i) job.code[i] = program.code.data() + program.sections[i];
+  job.reverse = program.reverse;
+  job.tensors = tensors.data();
+  job.T = plan.T, job.B = plan.B;
+  job.R = plan.R, job.C = plan.C;
+  job.shares = plan.shares;
+  job.shared = workspace.shared.get();
+  job.scratch = workspace.scratch.get();
+  job.scratch_bytes = plan.scratch_bytes;
+  job.grad_bytes = plan.grad_bytes;
+  return job;
+}
+
+int64_t ScanProgram::workspace_bytes(int64_t T, int64_t B, int threads) const {
+  return make_plan(program, T, B, threads).bytes();
+}
+
+}  // namespace fastcell

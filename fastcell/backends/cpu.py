@@ -1,0 +1,164 @@
+"""The CPU engine: a cell's two Programs on the C++ tile machine.
+
+Programs are built for (cell, I, H, dtype) the first time they are needed, in milliseconds; no
+compiler runs. Tensors are read and written in place, whatever their strides over time and batch;
+only one whose last axis isn't contiguous is copied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import _C
+from ..ir import Cell
+from ..lower import Lowered, lower
+from ..program import Program
+from .bytecode import Bytecode
+from .encode import encode
+
+DTYPES = {torch.float32: "float32", torch.float64: "float64"}
+
+
+class Kernel:
+    """A Program on the tile machine, with the caller's tensors passed by role and name."""
+
+    def __init__(self, program: Program, dtype: torch.dtype) -> None:
+        bytecode = encode(program)
+        self.tensors = bytecode.tensors
+        self.constants = _constants(bytecode, dtype)
+        self.machine = _C.ScanProgram(
+            DTYPES[dtype], len(self.tensors), bytecode.buffers, bytecode.code, program.reverse
+        )
+
+    def run(self, tensors: Mapping[tuple[str, str], Tensor], steps: int, batch: int) -> None:
+        """Runs the Program; a tensor left out is read as zeros, and nothing is written to it."""
+        described = [_describe(self.constants.get(key, tensors.get(key))) for key in self.tensors]
+        threads = torch.get_num_threads()
+        self.machine.run(np.array(described, np.int64).reshape(-1, 3), steps, batch, threads)
+
+
+def _constants(bytecode: Bytecode, dtype: torch.dtype) -> dict[tuple[str, str], Tensor]:
+    keys = [key for key in bytecode.tensors if key.role == "constant"]
+    return {key: torch.tensor([[float(key.name)]], dtype=dtype) for key in keys}
+
+
+def _describe(tensor: Tensor | None) -> tuple[int, int, int]:
+    """Address and strides, over time and over rows, in elements; zeros if absent."""
+    if tensor is None:
+        return 0, 0, 0
+    strides = (0, 0, *tensor.stride())[-3:] if tensor.dim() else (0, 0)
+    return tensor.data_ptr(), strides[0], strides[1]
+
+
+@lru_cache(maxsize=256)
+def forward_kernel(cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype) -> Kernel:
+    return Kernel(lower(cell, input_size, hidden_size).forward, dtype)
+
+
+@lru_cache(maxsize=256)
+def backward_kernel(
+    cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype, input_gradient: bool
+) -> Kernel:
+    lowered = lower(cell, input_size, hidden_size, input_gradient=input_gradient)
+    return Kernel(lowered.backward, dtype)
+
+
+def rows(tensor: Tensor) -> Tensor:
+    """The tensor itself if its last axis is contiguous, as the machine needs it, else a copy."""
+    return tensor if tensor.dim() == 0 or tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def saved_names(lowered: Lowered, cell: Cell) -> list[str]:
+    """The sequences that backward reads, beside x and the output."""
+    states = zip(cell.states[1:], lowered.kept_states[1:], strict=True)
+    return [str(state.name) for state, kept in states if kept] + list(lowered.kept)
+
+
+def forward(
+    cell: Cell,
+    x: Tensor,
+    states: Sequence[Tensor],
+    parameters: Mapping[str, Tensor],
+    save: bool,
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """x (T, B, I), states S of (B, H) -> output (T, B, H), finals S of (B, H), saved sequences.
+
+    `saved_names` tells what is saved; nothing without `save`.
+    """
+    (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
+    names = [str(node.name) for node in cell.sources]
+    lowered = lower(cell, input_size, hidden_size)
+    output = x.new_empty(steps, batch, hidden_size)
+    finals = [x.new_empty(batch, hidden_size) for _ in states]
+    kept = saved_names(lowered, cell) if save else []
+    saved = [x.new_empty(steps, batch, hidden_size) for _ in kept]
+    tensors = {("sequence", names[0]): rows(x), ("sequence", names[1]): output}
+    tensors |= {("sequence", name): sequence for name, sequence in zip(kept, saved, strict=True)}
+    for name, initial, final in zip(names[1:], states, finals, strict=True):
+        tensors[("initial", name)] = rows(initial)
+        tensors[("final", name)] = final
+    tensors |= _parameters(parameters)
+    forward_kernel(cell, input_size, hidden_size, x.dtype).run(tensors, steps, batch)
+    return output, finals, saved
+
+
+def backward(
+    cell: Cell,
+    x: Tensor,
+    states: Sequence[Tensor],
+    parameters: Mapping[str, Tensor],
+    output: Tensor,
+    saved: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    input_gradient: bool,
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """The gradients of x, of the initial states and of the parameters.
+
+    `gradients` are those of the output (T, B, H) and of the S finals (B, H); None is zero. The
+    gradient of x is empty unless asked for.
+    """
+    (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
+    names = [str(node.name) for node in cell.sources]
+    lowered = lower(cell, input_size, hidden_size)
+    x_gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
+    state_gradients = [torch.empty_like(state).contiguous() for state in states]
+    sequences = dict(zip(saved_names(lowered, cell), saved, strict=True))
+    sequences |= {names[0]: x, names[1]: output}
+    tensors = {("sequence", name): rows(sequence) for name, sequence in sequences.items()}
+    if input_gradient:
+        tensors[("sequence", f"grad.{names[0]}")] = x_gradient
+    if gradients[0] is not None:
+        tensors[("sequence", f"grad.{names[1]}")] = rows(gradients[0])
+    for name, state, final, gradient in zip(
+        names[1:], states, gradients[1:], state_gradients, strict=True
+    ):
+        tensors[("initial", name)] = rows(state)
+        tensors[("final", f"grad.{name}")] = gradient
+        if final is not None:
+            tensors[("initial", f"grad.{name}")] = rows(final)
+    tensors |= _parameters(parameters)
+    parameter_gradients = {name: _gradient(p, hidden_size) for name, p in parameters.items()}
+    tensors |= {("gradient", name): g for name, g in parameter_gradients.items()}
+    kernel = backward_kernel(cell, input_size, hidden_size, x.dtype, input_gradient)
+    kernel.run(tensors, steps, batch)
+    grads = [
+        gradient.sum() if parameters[name].dim() == 0 else gradient
+        for name, gradient in parameter_gradients.items()
+    ]
+    return x_gradient, state_gradients, grads
+
+
+def _parameters(parameters: Mapping[str, Tensor]) -> dict[tuple[str, str], Tensor]:
+    return {("parameter", name): rows(parameter) for name, parameter in parameters.items()}
+
+
+def _gradient(parameter: Tensor, hidden_size: int) -> Tensor:
+    """Room for a gradient; that of a scalar comes as H summands."""
+    if parameter.dim() == 0:
+        return parameter.new_zeros(hidden_size)
+    return torch.zeros_like(parameter, memory_format=torch.contiguous_format)

@@ -1,0 +1,95 @@
+"""The reference: a cell's equations as torch operations in a Python loop over time.
+
+Its derivative is torch's autograd. Every other backend is measured against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from ..ir import Cell
+from ..node import Node
+from ..ops import BINARY, ROWWISE, UNARY
+
+
+class TorchAlgebra:
+    """The functions that the formulas of `ops` are written over, on tensors; most are torch's."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(torch, name)
+        return function
+
+    @staticmethod
+    def row_mean(a: Tensor) -> Tensor:
+        """The mean over the last axis, kept as an axis of one."""
+        return a.mean(-1, keepdim=True)
+
+    @staticmethod
+    def softsign(a: Tensor) -> Tensor:
+        """a / (1 + |a|), which is inf / inf at infinity: there it is the sign, with slope 0."""
+        largest = torch.finfo(a.dtype).max
+        a = a.clamp(-largest, largest)
+        return a / (1 + a.abs())
+
+
+_ALGEBRA = TorchAlgebra()
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    name: op.forward for name, op in (UNARY | ROWWISE).items()
+}
+_INFIX: dict[str, Callable[..., Tensor]] = {name: op.forward for name, op in BINARY.items()}
+
+
+def scan(
+    cell: Cell, x: Tensor, states: tuple[Tensor, ...], parameters: Mapping[str, Tensor]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Runs the cell over a sequence; x (T, B, I), states S of (B, H), T may be 0.
+
+    Returns the first state at every step (T, B, H), and every state after the last, S of (B, H).
+    `parameters` has the names and shapes of `cell.parameters(I, H)`.
+    """
+    histories = trajectories(cell, x, states, parameters)
+    return histories[0][1:], tuple(history[-1] for history in histories)
+
+
+def trajectories(
+    cell: Cell, x: Tensor, states: tuple[Tensor, ...], parameters: Mapping[str, Tensor]
+) -> tuple[Tensor, ...]:
+    """Every state at every moment, the initial one first: S of (T + 1, B, H)."""
+    history = [states]
+    for x_now in x:
+        history.append(step(cell, x_now, history[-1], parameters))
+    return tuple(torch.stack(moments) for moments in zip(*history, strict=True))
+
+
+def step(
+    cell: Cell, x: Tensor, states: tuple[Tensor, ...], parameters: Mapping[str, Tensor]
+) -> tuple[Tensor, ...]:
+    """One time step: x (B, I) and states S of (B, H) to the new states, S of (B, H)."""
+    values = [x, *states]
+    for node in cell.nodes[len(values) :]:
+        arguments = [values[arg] for arg in node.args]
+        values.append(_evaluate(node, arguments, parameters, like=states[0]))
+    return tuple(values[output] for output in cell.outputs)
+
+
+def _evaluate(
+    node: Node, arguments: list[Tensor], parameters: Mapping[str, Tensor], like: Tensor
+) -> Tensor:
+    """The node's value: (B, H) as `like` is, or a single number () for const and scalar."""
+    if node.op in _FUNCTIONS:
+        return _FUNCTIONS[node.op](_ALGEBRA, *arguments)
+    if node.op in _INFIX:
+        return _INFIX[node.op](*arguments)
+    if node.op == "const":
+        assert node.value is not None
+        return like.new_full((), node.value)
+    if node.op == "linear":
+        weight, bias = parameters[f"{node.param}.weight"], parameters.get(f"{node.param}.bias")
+        return linear(torch.cat(arguments, dim=-1), weight, bias)
+    parameter = parameters[str(node.param)]
+    return parameter.expand_as(like) if node.op == "vector" else parameter

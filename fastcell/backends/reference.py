@@ -1,0 +1,121 @@
+"""A Program run by plain torch, node by node: what every kernel is compared with.
+
+It shares the lowering with the kernels and the arithmetic with torch, so it tells a fault of the
+one from a fault of the other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ..node import Node
+from ..ops import BINARY, UNARY
+from ..program import Program
+from .eager import TorchAlgebra
+
+_ALGEBRA = TorchAlgebra()
+
+
+@dataclass
+class Outcome:
+    """What a Program leaves behind: sequences (T, B, .), last carries (B, H), gradients."""
+
+    writes: dict[str, Tensor] = field(default_factory=dict)
+    carries: dict[str, Tensor] = field(default_factory=dict)
+    sums: dict[str, Tensor] = field(default_factory=dict)
+
+
+def run(
+    program: Program,
+    sequences: Mapping[str, Tensor],
+    initial: Mapping[str, Tensor],
+    parameters: Mapping[str, Tensor],
+) -> Outcome:
+    """Runs a Program; `initial` holds each carry's first value and what stands before row 0."""
+    machine = _Machine(program, sequences, initial, parameters)
+    steps = range(next(iter(sequences.values())).shape[0])
+    for t in reversed(steps) if program.reverse else steps:
+        machine.step(t)
+    return machine.outcome()
+
+
+class _Machine:
+    def __init__(
+        self,
+        program: Program,
+        sequences: Mapping[str, Tensor],
+        initial: Mapping[str, Tensor],
+        parameters: Mapping[str, Tensor],
+    ) -> None:
+        self.program, self.parameters = program, parameters
+        self.sequences, self.initial = sequences, initial
+        self.carries = {name: initial[name] for name, _ in program.carries}
+        self.rows: dict[str, dict[int, Tensor]] = {name: {} for name, _ in program.writes}
+        self.sums: dict[str, Tensor] = {}
+
+    def step(self, t: int) -> None:
+        values: list[Tensor] = []
+        for node in self.program.nodes:
+            values.append(self._value(node, [values[arg] for arg in node.args], t))
+        batch = self.carries[self.program.carries[0][0]]
+        for name, index in self.program.writes:
+            self.rows[name][t] = values[index].expand(len(batch), -1)
+        for item in self.program.sums:
+            gradient = values[item.node].expand_as(batch)
+            if item.source is None:
+                self._add(item.param, gradient.sum(0))
+            else:
+                self._add(f"{item.param}[{item.position}]", gradient.T @ values[item.source])
+        self.carries = {
+            name: values[index].expand_as(batch) for name, index in self.program.carries
+        }
+
+    def _add(self, name: str, value: Tensor) -> None:
+        self.sums[name] = self.sums[name] + value if name in self.sums else value
+
+    def _value(self, node: Node, args: list[Tensor], t: int) -> Tensor:
+        match node.op:
+            case "read":
+                assert node.param is not None and node.value is not None
+                row = t + int(node.value)
+                return self.sequences[node.param][row] if row >= 0 else self.initial[node.param]
+            case "carry":
+                return self.carries[str(node.param)]
+            case "const":
+                like = next(iter(self.sequences.values()))
+                return torch.tensor([node.value], dtype=like.dtype)
+            case "scalar" | "vector":
+                return self.parameters[str(node.param)].reshape(-1)
+            case "linear":
+                product = torch.cat(args, -1) @ self.parameters[f"{node.param}.weight"].T
+                return product + self.parameters[f"{node.param}.bias"] if node.bias else product
+            case "pullback":
+                return self._pullback(node, args)
+            case "muladd":
+                return args[0] * args[1] + args[2]
+            case "row_mean":
+                return args[0].mean(-1, keepdim=True).expand_as(args[0])
+        if node.op in BINARY:
+            return BINARY[node.op].forward(*args)
+        if node.op.endswith("_grad"):
+            return UNARY[node.op.removesuffix("_grad")].derivative(_ALGEBRA, *args)
+        return UNARY[node.op].forward(_ALGEBRA, args[0])
+
+    def _pullback(self, node: Node, args: list[Tensor]) -> Tensor:
+        total = args[-1] if node.bias else torch.zeros(())
+        for gradient, (linear, position) in zip(args, node.blocks, strict=False):
+            total = total + gradient @ self._block(linear, position)
+        return total
+
+    def _block(self, linear: str, position: int) -> Tensor:
+        """The columns of a weight that belong to one source."""
+        weight = self.parameters[f"{linear}.weight"]
+        return weight.split(list(self.program.widths[linear]), -1)[position]
+
+    def outcome(self) -> Outcome:
+        writes = {
+            name: torch.stack([rows[t] for t in sorted(rows)]) for name, rows in self.rows.items()
+        }
+        return Outcome(writes, self.carries, self.sums)

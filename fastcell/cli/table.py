@@ -1,0 +1,62 @@
+"""Results as a table, and numbers as text."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from ..results import Result, Run
+from ..search import is_reference
+
+_PLAIN_WIDTH = 160
+"""Columns when nobody looks: nothing is cut in a file or a pipe."""
+
+
+def print_table(results: Sequence[Result]) -> None:
+    """The table on stdout, references marked, and a line for each run that ended early."""
+    several = len({result.seed for result in results}) > 1
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("cell")
+    headings = ["parameters", "best validation NMSE", "test NMSE", "epochs", "seconds"]
+    for heading in ["seed"] * several + headings:
+        table.add_column(heading, justify="right")
+    table.add_column("status")
+    for result in results:
+        table.add_row(*_row(result, several))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    console = Console(width=width)
+    console.print(table)
+    if any(map(is_reference, results)):
+        console.print("* a known cell, to compare with", highlight=False)
+    for result in results:
+        if result.error:
+            console.print(f"{label(result)}: {result.error}", highlight=False, markup=False)
+
+
+def _row(result: Result, several: bool) -> list[str]:
+    return [
+        f"{label(result)} *" if is_reference(result) else label(result),
+        *([str(result.seed)] if several else []),
+        f"{result.parameters:,}",
+        show_nmse(result.best_validation),
+        show_nmse(result.test),
+        str(result.epochs),
+        f"{result.seconds:.1f}",
+        result.status,
+    ]
+
+
+def label(run: Run | Result) -> str:
+    """What `fastcell show` takes: the cell's code where its name is the one that all codes have."""
+    name = run.cell.name if isinstance(run, Run) else run.name
+    return str(run.code) if name == "cell" and run.code is not None else name
+
+
+def show_nmse(value: float | None) -> str:
+    """Eight decimals, fewer digits for what is far off, a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:.8f}" if value < 1000 else f"{value:.3g}"

@@ -1,0 +1,73 @@
+"""The learnable numbers of one run of a cell, held as a module."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .ir import Cell
+from .node import Node
+
+
+class CellParameters(nn.Module):
+    """The parameters of one layer and direction: nn.Linear per `linear`, Parameter per the rest."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        input_size: int,
+        hidden_size: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self._learnable = [node for node in cell.nodes if node.param]
+        for node in self._learnable:
+            if node.op == "linear":
+                width = sum(cell.source_widths(node, input_size, hidden_size))
+                linear = nn.Linear(width, hidden_size, node.bias, device, dtype)
+                self.add_module(_attribute(node), linear)
+            else:
+                shape = (hidden_size,) if node.op == "vector" else ()
+                start = torch.full(shape, _start(node), device=device, dtype=dtype)
+                self.register_parameter(_attribute(node), nn.Parameter(start))
+
+    def reset_parameters(self) -> None:
+        """Weights and biases uniform within 1 / sqrt(fan in), the rest at its initial value."""
+        for node in self._learnable:
+            held = getattr(self, _attribute(node))
+            if node.op == "linear":
+                held.reset_parameters()
+            else:
+                nn.init.constant_(held, _start(node))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every parameter by its name in the cell: "g.weight", "g.bias", "alpha"."""
+        named: dict[str, Tensor] = {}
+        for node in self._learnable:
+            held = getattr(self, _attribute(node))
+            if node.op == "linear":
+                named[f"{node.param}.weight"] = held.weight
+                if node.bias:
+                    named[f"{node.param}.bias"] = held.bias
+            else:
+                named[str(node.param)] = held
+        return named
+
+
+def _start(node: Node) -> float:
+    assert node.value is not None
+    return node.value
+
+
+_TAKEN = frozenset(dir(nn.Module())) | {"tensors", "reset_parameters", "_learnable"}
+
+
+def _attribute(node: Node) -> str:
+    """The parameter's attribute: its name, with one underscore more if nn.Module has that name.
+
+    A name that is such a name and underscores takes one too, so that no two names become one.
+    """
+    name = str(node.param)
+    trimmed = (name[:length] for length in range(len(name.rstrip("_")), len(name) + 1))
+    return f"{name}_" if any(each in _TAKEN for each in trimmed) else name

@@ -1,0 +1,71 @@
+"""Lowering, run by the torch interpreter, against eager autograd in float64."""
+
+import pytest
+import torch
+
+from fastcell.backends import eager, reference
+from fastcell.library import CELLS
+from fastcell.lower import lower
+
+T, B = 5, 3
+
+
+def make_case(cell, input_size, hidden_size, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+
+    def rand(*shape):
+        value = torch.randn(shape, generator=generator, dtype=torch.float64) * 0.5
+        return value.requires_grad_()
+
+    x = rand(T, B, input_size)
+    states = tuple(rand(B, hidden_size) for _ in cell.states)
+    shapes = cell.parameters(input_size, hidden_size)
+    return x, states, {name: rand(*shape) for name, shape in shapes.items()}
+
+
+def eager_gradients(cell, x, states, parameters):
+    """Histories, gradients of y and finals, and the gradients that autograd gives."""
+    histories = eager.trajectories(cell, x, states, parameters)
+    finals = tuple(history[-1] for history in histories)
+    generator = torch.Generator().manual_seed(1)
+    output = histories[0][1:]
+    seeds = [torch.randn(v.shape, generator=generator, dtype=v.dtype) for v in (output, *finals)]
+    leaves = [x, *states, *parameters.values()]
+    grads = torch.autograd.grad((output, *finals), leaves, seeds, materialize_grads=True)
+    return histories, seeds, grads
+
+
+def run_lowered(cell, x, states, parameters, seeds):
+    """Forward and backward Programs by the interpreter, as (writes, gradients by leaf)."""
+    lowered = lower(cell, x.shape[-1], states[0].shape[-1])
+    names = [node.name for node in cell.sources]
+    initial = dict(zip(names[1:], states, strict=True))
+    forward = reference.run(lowered.forward, {names[0]: x}, initial, parameters)
+    sequences = {names[0]: x, **forward.writes, f"grad.{names[1]}": seeds[0]}
+    initial |= {f"grad.{name}": seed for name, seed in zip(names[1:], seeds[1:], strict=True)}
+    backward = reference.run(lowered.backward, sequences, initial, parameters)
+    grads = [backward.writes.get(f"grad.{names[0]}", torch.zeros_like(x))]
+    grads += [backward.carries[f"grad.{name}"] for name in names[1:]]
+    grads += [parameter_gradient(backward.sums, name, p) for name, p in parameters.items()]
+    return forward, grads
+
+
+def parameter_gradient(sums, name, parameter):
+    if parameter.dim() == 2:
+        blocks = [key for key in sums if key.startswith(f"{name}[")]
+        return torch.cat([sums[key] for key in sorted(blocks)], -1)
+    return sums[name].sum() if parameter.dim() == 0 else sums[name]
+
+
+@pytest.mark.parametrize("name", sorted(CELLS))
+@torch.no_grad()
+def test_programs_match_eager(name):
+    cell = CELLS[name]
+    input_size = 4 if cell.uses_input_elementwise else 3
+    x, states, parameters = make_case(cell, input_size, 4)
+    with torch.enable_grad():
+        histories, seeds, expected = eager_gradients(cell, x, states, parameters)
+    forward, grads = run_lowered(cell, x, states, parameters, seeds)
+    torch.testing.assert_close(forward.writes[cell.states[0].name], histories[0][1:])
+    for gradient, reference_gradient in zip(grads, expected, strict=True):
+        torch.testing.assert_close(gradient, reference_gradient)
