@@ -31,7 +31,7 @@ $(VENV)/.fastcell: $(VENV)/.requirements setup.py pyproject.toml $(wildcard csrc
 	@touch $@
 
 demo: setup  ## the search: a million cells, a few of them trained on the Adding task, the table
-	$(BIN)/fastcell search --candidates 1000000 --train 5 --epochs 30 --out runs/demo
+	$(BIN)/fastcell search --candidates 1000000 --train 5 --epochs 30 --jobs $$(nproc) --out runs/demo
 
 test: setup  ## the tests, all but the slow ones and those for a GPU
 	$(PYTEST)

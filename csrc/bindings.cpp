@@ -39,7 +39,7 @@ Codes sample(const Space& space, std::size_t n, std::uint64_t seed, int orders, 
   return result;
 }
 
-Codes list(const Space& space, int order) {
+Codes listed(const Space& space, int order) {
   std::vector<Code> codes;
   {
     py::gil_scoped_release release;
@@ -69,7 +69,7 @@ void bind_space(py::module_& module) {
           },
           "codes"_a.noconvert())
       .def("strata", &Space::strata, py::call_guard<py::gil_scoped_release>())
-      .def("list", &list, "order"_a)
+      .def("listed", &listed, "order"_a)
       .def("sample", &sample, "n"_a, "seed"_a, "orders"_a, "threads"_a);
   module.def(
       "canonicalize",

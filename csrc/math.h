@@ -245,10 +245,12 @@ FASTCELL_INLINE V silu(V x) {
   return at_least(x, -ConstantsFor<V>::EXP_LIMIT - 1) * sigmoid(x);
 }
 
+// s (1 + x (1 - s)) for s = sigmoid(x), with 1 - s formed as e^-x s.
 template <class V>
 FASTCELL_INLINE V silu_derivative(V x) {
-  V s = sigmoid(x);
-  return s + within(x, ConstantsFor<V>::LARGEST) * s * (1 - s);
+  x = within(x, ConstantsFor<V>::EXP_LIMIT);
+  V e = exp_within_limit(-x), s = 1 / (1 + e);
+  return s * (1 + x * (e * s));
 }
 
 // The normal distribution at x.

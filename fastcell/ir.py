@@ -113,9 +113,13 @@ class Cell:
         nodes, pruned = prune(builder.nodes, len(self.sources), outputs)
         return Cell(self.name, nodes, pruned)
 
-    def __str__(self) -> str:
-        """The text; `fastcell.parse` gives the cell back."""
+    @cached_property
+    def text(self) -> str:
+        """The cell in the language; `fastcell.parse` gives the cell back."""
         return write_text(self)
+
+    def __str__(self) -> str:
+        return self.text
 
     def to_latex(self) -> str:
         """The equations, as a LaTeX `aligned` block."""

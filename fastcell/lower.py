@@ -26,14 +26,10 @@ _EVERYWHERE = frozenset({"const", "scalar", "vector"})
 
 @dataclass(frozen=True)
 class Lowered:
-    """A cell's two Programs and what passes between them, beside x and the output."""
+    """A cell's two Programs."""
 
     forward: Program
     backward: Program
-    kept: tuple[str, ...]
-    """Sequences (T, B, H) that forward writes and backward reads."""
-    kept_states: tuple[bool, ...]
-    """Whether backward reads the state's sequence."""
 
 
 @lru_cache(maxsize=512)
@@ -50,17 +46,21 @@ def lower(
     Raises ShapeError when the sizes do not fit the cell.
     """
     cell.check_sizes(input_size, hidden_size)
-    returned = returned or (True, *[False] * (len(cell.outputs) - 1))
-    graph = _Graph(cell, returned)
+    graph = _graph(cell, returned)
     wanted = graph.draft if input_gradient else replace(graph.draft, writes=[])
     sizes = _Sizes(cell, input_size, hidden_size)
-    kept = {index: f"kept.{graph.label(index)}" for index in sorted(graph.kept)}
     return Lowered(
-        forward=_finish(graph.forward(kept), sizes, reverse=False),
-        backward=_finish(graph.backward(wanted, kept), sizes, reverse=True),
-        kept=tuple(kept.values()),
-        kept_states=tuple(graph.kept_states),
+        forward=_finish(graph.forward(), sizes, reverse=False),
+        backward=_finish(graph.backward(wanted), sizes, reverse=True),
     )
+
+
+@lru_cache(maxsize=512)
+def saved_sequences(cell: Cell, returned: tuple[bool, ...] | None = None) -> tuple[str, ...]:
+    """The sequences (T, B, H) that backward reads, beside x and the first state's."""
+    graph = _graph(cell, returned)
+    states = zip(graph.sources[2:], graph.kept_states[1:], strict=True)
+    return (*(name for name, kept in states if kept), *graph.kept.values())
 
 
 @dataclass
@@ -121,6 +121,12 @@ class _Algebra:
         return _Expression(a.builder, a.builder.add(Node("rsqrt", (a.index,))))
 
 
+@lru_cache(maxsize=512)
+def _graph(cell: Cell, returned: tuple[bool, ...] | None) -> _Graph:
+    """What lowering does whatever the sizes."""
+    return _Graph(cell, returned or (True, *[False] * (len(cell.outputs) - 1)))
+
+
 def _expand(cell: Cell) -> tuple[Builder, list[int]]:
     """The cell's graph without row-wise ops, and where each of its nodes went."""
     builder, moved = Builder(), list[int]()
@@ -148,9 +154,10 @@ class _Graph:
         self.gradients = differentiate(self.builder, seeds)
         self.nodes = self.builder.nodes
         self.draft = _Draft(self.nodes, self._carries(), self._writes(), self._sums())
-        self.kept_states, self.kept = self._choose()
+        self.kept_states, kept = self._choose()
+        self.kept = {index: f"kept.{self._label(index)}" for index in sorted(kept)}
 
-    def label(self, index: int) -> str:
+    def _label(self, index: int) -> str:
         return self.nodes[index].name or self.nodes[index].param or f"v{index}"
 
     def _seeds(self, returned: tuple[bool, ...]) -> list[int]:
@@ -206,17 +213,17 @@ class _Graph:
         read |= set(self.draft.roots())
         return {index for index in read if index < self.forward_size}
 
-    def forward(self, kept: dict[int, str]) -> _Draft:
+    def forward(self) -> _Draft:
         names = self.sources[1:]
         carries = list(zip(names, self.outputs, strict=True))
-        writes = carries + [(name, index) for index, name in kept.items()]
+        writes = carries + [(name, index) for index, name in self.kept.items()]
         leaves = {0: Node("read", name=self.sources[0], param=self.sources[0], value=0.0)}
         for index, name in enumerate(names, start=1):
             leaves[index] = Node("carry", name=name, param=name)
         return _extract(_Draft(self.nodes, carries, writes, []), leaves)
 
-    def backward(self, draft: _Draft, kept: dict[int, str]) -> _Draft:
-        leaves = {i: self._read(self.nodes[i].name, name, 0.0) for i, name in kept.items()}
+    def backward(self, draft: _Draft) -> _Draft:
+        leaves = {i: self._read(self.nodes[i].name, name, 0.0) for i, name in self.kept.items()}
         for name, output, keep in zip(
             self.sources[1:], self.outputs, self.kept_states, strict=True
         ):

@@ -1,8 +1,8 @@
 """The op table: every operation of the language and of its derivatives, one row each.
 
 A formula is written once, over an algebra `m` that supplies the few functions it needs (`m.exp`,
-`m.tanh`, ...): torch evaluates it, a source emitter prints it, the IR builder expands it. `csrc/ops.def`
-holds the same rows for the C++ engine; a test keeps the two together.
+`m.tanh`, ...): torch evaluates it, a source emitter prints it, the IR builder expands it.
+`csrc/ops.def` holds the same rows for the C++ engine; a test keeps the two together.
 """
 
 import math
@@ -75,8 +75,16 @@ def _layernorm(m: Any, a: Any) -> Any:
 
 
 _UNARY = [
-    Unary("sigmoid", lambda m, a: m.sigmoid(a), lambda m, g, y: g * y * (1 - y), Reads.OUTPUT, r"\sigma({})"),
-    Unary("tanh", lambda m, a: m.tanh(a), lambda m, g, y: g * (1 - y * y), Reads.OUTPUT, r"\tanh({})"),
+    Unary(
+        "sigmoid",
+        lambda m, a: m.sigmoid(a),
+        lambda m, g, y: g * y * (1 - y),
+        Reads.OUTPUT,
+        r"\sigma({})",
+    ),
+    Unary(
+        "tanh", lambda m, a: m.tanh(a), lambda m, g, y: g * (1 - y * y), Reads.OUTPUT, r"\tanh({})"
+    ),
     Unary(
         "softsign",
         lambda m, a: m.softsign(a),
@@ -91,9 +99,19 @@ _UNARY = [
         Reads.INPUT,
         r"\operatorname{{softsign}}_s({})",
     ),
-    Unary("relu", lambda m, a: m.relu(a), lambda m, g, y: g * m.sign(y), Reads.OUTPUT, r"\operatorname{{relu}}({})"),
     Unary(
-        "silu", lambda m, a: a * m.sigmoid(a), _silu_derivative, Reads.INPUT, r"\operatorname{{silu}}({})"
+        "relu",
+        lambda m, a: m.relu(a),
+        lambda m, g, y: g * m.sign(y),
+        Reads.OUTPUT,
+        r"\operatorname{{relu}}({})",
+    ),
+    Unary(
+        "silu",
+        lambda m, a: a * m.sigmoid(a),
+        _silu_derivative,
+        Reads.INPUT,
+        r"\operatorname{{silu}}({})",
     ),
     Unary(
         "gelu",
@@ -104,9 +122,15 @@ _UNARY = [
     ),
     Unary("exp", lambda m, a: m.exp(a), lambda m, g, y: g * y, Reads.OUTPUT, r"\exp({})"),
     Unary("neg", lambda m, a: -a, lambda m, g, _: -g, Reads.NOTHING, "-{}"),
-    Unary("abs", lambda m, a: m.abs(a), lambda m, g, a: g * m.sign(a), Reads.INPUT, r"\left|{}\right|"),
     Unary(
-        "rsqrt", lambda m, a: m.rsqrt(a), lambda m, g, y: -0.5 * g * y * y * y, Reads.OUTPUT, r"({})^{{-1/2}}"
+        "abs", lambda m, a: m.abs(a), lambda m, g, a: g * m.sign(a), Reads.INPUT, r"\left|{}\right|"
+    ),
+    Unary(
+        "rsqrt",
+        lambda m, a: m.rsqrt(a),
+        lambda m, g, y: -0.5 * g * y * y * y,
+        Reads.OUTPUT,
+        r"({})^{{-1/2}}",
     ),
 ]
 
@@ -130,8 +154,5 @@ UNARY = {op.name: op for op in _UNARY}
 BINARY = {op.name: op for op in _BINARY}
 ROWWISE = {op.name: op for op in _ROWWISE}
 
-INTERNAL = frozenset({"neg", "rsqrt"})
-"""Unary ops that a cell's text does not call by name: `neg` is written `-a`, `rsqrt` is in norms."""
-
-FUNCTIONS = (UNARY.keys() | ROWWISE.keys()) - INTERNAL | {"neg"}
-"""The one-argument functions of the language."""
+FUNCTIONS = (UNARY.keys() | ROWWISE.keys()) - {"rsqrt"}
+"""The one-argument functions of the language; `rsqrt` is a part of the row-wise ones only."""

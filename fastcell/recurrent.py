@@ -67,6 +67,7 @@ class Recurrent(nn.Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.backend = backend
+        self.cell.text  # noqa: B018  made now: a tracer follows what is not yet there
         self._check_sizes()
         widths = [input_size] + [hidden_size * self.directions] * (num_layers - 1)
         self.layers = nn.ModuleList(

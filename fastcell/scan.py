@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeAlias
 
 import torch
@@ -21,7 +22,7 @@ from .backends import cpu, eager
 from .errors import BackendError
 from .ir import Cell
 from .language import parse
-from .lower import lower
+from .lower import saved_sequences
 
 Scan: TypeAlias = Callable[
     [Cell, Tensor, tuple[Tensor, ...], dict[str, Tensor]], tuple[Tensor, tuple[Tensor, ...]]
@@ -44,14 +45,12 @@ def compiled_scan(
     """The operator as a `Scan`."""
     tensors = [x, *states, *parameters.values()]
     save = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    values = list(parameters.values())
-    results = torch.ops.fastcell.scan(x, list(states), values, _text(cell), save)
+    if torch._C._are_functorch_transforms_active():
+        results = _Transformed.apply(cell.text, save, len(states), *tensors)
+    else:
+        values = list(parameters.values())
+        results = torch.ops.fastcell.scan(x, list(states), values, cell.text, save)
     return results[0], tuple(results[1 : 1 + len(states)])
-
-
-@lru_cache(maxsize=512)
-def _text(cell: Cell) -> str:
-    return str(cell)
 
 
 @lru_cache(maxsize=512)
@@ -98,8 +97,7 @@ def _scan_fake(
 ) -> list[Tensor]:
     steps, batch, _ = x.shape
     hidden = states[0].shape[-1]
-    parsed = _cell(cell)
-    kept = len(cpu.saved_names(lower(parsed, x.shape[-1], hidden), parsed)) if save else 0
+    kept = len(saved_sequences(_cell(cell))) if save else 0
     output = x.new_empty(steps, batch, hidden)
     finals = [x.new_empty(batch, hidden) for _ in states]
     return [output, *finals, *(x.new_empty(steps, batch, hidden) for _ in range(kept))]
@@ -123,6 +121,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
     ctx.cell, ctx.states = cell, len(states)
     ctx.save_for_backward(x, *states, *parameters, output[0], *output[1 + len(states) :])
     ctx.parameters = len(parameters)
+    ctx.x_position = 0
     ctx.set_materialize_grads(False)
 
 
@@ -130,23 +129,66 @@ def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
     x, *rest = ctx.saved_tensors
     states, rest = rest[: ctx.states], rest[ctx.states :]
     parameters, saved = rest[: ctx.parameters], rest[ctx.parameters :]
-    results = torch.ops.fastcell.scan_backward(
-        x,
-        states,
-        parameters,
-        saved,
-        list(gradients[: 1 + ctx.states]),
-        ctx.cell,
-        ctx.needs_input_grad[0],
-    )
+    direct, x_needed = list(gradients[: 1 + ctx.states]), ctx.needs_input_grad[ctx.x_position]
+    args = (x, states, parameters, saved, direct)
+    if torch._C._are_functorch_transforms_active():
+        sizes = [len(each) for each in args[1:]]
+        flat = [tensor for each in args[1:] for tensor in each]
+        results = _TransformedBackward.apply(ctx.cell, x_needed, sizes, x, *flat)
+    else:
+        results = torch.ops.fastcell.scan_backward(*args, ctx.cell, x_needed)
     first = 1 + ctx.states
-    x_gradient = results[0] if ctx.needs_input_grad[0] else None
+    x_gradient = results[0] if x_needed else None
     return x_gradient, results[1:first], results[first:], None, None
 
 
 torch.library.register_autograd(
     "fastcell::scan", _backward, setup_context=_setup_context, lib=_library
 )
+
+
+class _Transformed(torch.autograd.Function):
+    """The operator under torch.func, whose transforms want a Function of plain tensors."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(cell: str, save: bool, states: int, x: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        args = list(rest[:states]), list(rest[states:])
+        return tuple(torch.ops.fastcell.scan(x, *args, cell, save))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        cell, save, states, x, *rest = inputs
+        _setup_context(ctx, (x, rest[:states], rest[states:], cell, save), list(output))
+        ctx.x_position = 3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        x, states, parameters, _, _ = _backward(ctx, list(gradients))
+        return None, None, None, x, *states, *parameters
+
+
+class _TransformedBackward(torch.autograd.Function):
+    """The backward operator under torch.func."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        cell: str, input_gradient: bool, sizes: list[int], x: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, ...]:
+        tensors = iter(rest)
+        groups = [list(islice(tensors, size)) for size in sizes]
+        return tuple(torch.ops.fastcell.scan_backward(x, *groups, cell, input_gradient))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        """Nothing is kept: there is no second derivative."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        _no_second_derivative(ctx, *gradients)
 
 
 def _no_second_derivative(ctx: Any, *_: Any) -> None:
@@ -157,6 +199,27 @@ def _no_second_derivative(ctx: Any, *_: Any) -> None:
 
 
 torch.library.register_autograd("fastcell::scan_backward", _no_second_derivative, lib=_library)
+
+def _replicas(op: Callable[..., list[Tensor]]) -> Callable[..., tuple[list[Tensor], list[int]]]:
+    """The vmap rule: a run for each replica, whatever of it is stacked."""
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[list[Tensor], list[int]]:
+        def select(value: Any, dim: Any, index: int) -> Any:
+            if isinstance(value, list | tuple):
+                dims = dim if isinstance(dim, list | tuple) else [dim] * len(value)
+                return [select(v, d, index) for v, d in zip(value, dims, strict=True)]
+            return value if dim is None else value.select(dim, index)
+
+        runs = [op(*select(args, in_dims, index)) for index in range(info.batch_size)]
+        results = [torch.stack(replicas) for replicas in zip(*runs, strict=True)]
+        return results, [0] * len(results)
+
+    return rule
+
+
+for _op in (torch.ops.fastcell.scan.default, torch.ops.fastcell.scan_backward.default):
+    torch.library.register_vmap(_op, _replicas(_op), lib=_library)
+torch.library.register_autocast("fastcell::scan", "cpu", torch.float32, lib=_library)
 
 _SCANS: dict[str, Scan] = {"eager": eager.scan, "cpu": compiled_scan}
 AUTO = "auto"
@@ -175,7 +238,8 @@ def resolve(name: str, x: Tensor) -> Scan:
     Raises BackendError when there is none of that name, or it can't take x.
     """
     check_backend(name)
-    fits = x.device.type == "cpu" and x.dtype in cpu.DTYPES
+    known = x.dtype in cpu.DTYPES or torch.is_autocast_enabled("cpu")
+    fits = x.device.type == "cpu" and known
     if name == "cpu" and not fits:
         found = f"{x.dtype} on {x.device}"
         raise BackendError(f"backend='cpu': expected float32 or float64 on the CPU; found {found}")

@@ -34,12 +34,13 @@ from .space_cell import SOURCES, unpack, write, writings
 from .space_reader import read
 
 SPACE_VERSION = 1
-"""Version of the layout of codes and of the random stream of `sample`: neither changes within it."""
+"""Of the layout of codes and of what `sample` gives for a seed."""
 
 ORDERS = tuple(permutations(SOURCES[4:]))
 """The 24 orders of the internal nodes; `order` gives an index into them."""
 
 _READS = (0xEF, 0xDF, 0xBF, 0x7F, 0xFF, 0xFF)
+
 
 @cache
 def whole() -> _C.Space:
@@ -103,10 +104,11 @@ def order(codes: ArrayLike) -> NDArray[np.int64]:
 
 
 def functional_key(codes: ArrayLike) -> NDArray[np.int64]:
-    """A coarser key: equal for two cells exactly when their expressions are, up to names and to
-    the laws of + and *. So equal keys are equal functions. It agrees with `Cell.key`.
+    """A coarser key: equal exactly for cells that are one expression by the laws of + and *.
 
-    The key is a code rewritten, each step keeping the expression, until no freedom is left:
+    That is, up to names and to order and grouping in sums and products, like `Cell.key`; so equal
+    keys are equal functions. The key is a code rewritten, each step keeping the expression, until
+    no freedom is left:
 
     1. An Add of one source is that source, in contexts and values. A context pair may become one
        source twice: a mask of one bit.
@@ -128,7 +130,7 @@ def functional_key(codes: ArrayLike) -> NDArray[np.int64]:
 def decode(code: int) -> Cell:
     """The cell of a code, the same one for both its codes. Raises CodeError for no cell's code."""
     canonical = int(canonicalize(code))
-    return parse(write(unpack(canonical), ORDERS[order(canonical)]))
+    return parse(write(unpack(canonical), ORDERS[int(order(canonical))]))
 
 
 def encode(cell: Cell) -> int:
@@ -149,7 +151,7 @@ def _apply(function: Callable[[NDArray[np.int64]], NDArray[Any]], codes: ArrayLi
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise CodeError(f"expected codes as integers, found {array.dtype}: use dtype=np.int64")
-    flat = array.astype(np.int64).ravel()
+    flat = np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
     valid = whole().valid(flat)
     if not valid.all():
         index = int(valid.argmin())

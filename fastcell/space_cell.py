@@ -38,36 +38,43 @@ def unpack(code: int) -> Fields:
 
 def write(fields: Fields, order: tuple[str, ...]) -> str:
     """The cell in the language, its internal nodes in the given order."""
-    used = 0
-    for mask in (*fields.contexts, *(1 << value for value in fields.values), *fields[2:]):
-        used |= mask
-    lines = {"add": " + ".join(_names(fields.add))}
+    read = _read(fields)
+    statements = {"add": _joined(fields.add, " + ")}
     for gate in _GATES:
         value = SOURCES[fields.values[gate]]
         value = f"tanh({value})" if gate == 2 else value
-        lines[f"gate{gate}"] = f"gate({', '.join(_names(fields.contexts[gate]))}, {value})"
-    body = ["g = tanh(linear(x, h))"] if used >> G & 1 else []
-    body += [f"{name} = {lines[name]}" for name in order]
-    body.append(f"return {', '.join(' + '.join(_names(mask)) for mask in (fields.h, fields.c))}")
-    read = used | (3 if used >> G & 1 else 0)
-    sources = [name if read >> i & 1 else f"_{name}" for i, name in enumerate(SOURCES[:3])]
-    return f"def cell({', '.join(sources)}):\n    " + "\n    ".join(body)
+        statements[f"gate{gate}"] = f"gate({_joined(fields.contexts[gate], ', ')}, {value})"
+    # A source that is never read is spelled with an underscore.
+    given = [name if read >> i & 1 else f"_{name}" for i, name in enumerate(SOURCES[:3])]
+    lines = [f"def cell({', '.join(given)}):"]
+    lines += ["g = tanh(linear(x, h))"] if read >> G & 1 else []
+    lines += [f"{name} = {statements[name]}" for name in order]
+    lines += [f"return {_joined(fields.h, ' + ')}, {_joined(fields.c, ' + ')}"]
+    return "\n    ".join(lines)
 
 
-def _names(mask: int) -> list[str]:
-    return [name for i, name in enumerate(SOURCES) if mask >> i & 1]
+def _read(fields: Fields) -> int:
+    """The mask of all sources that the cell reads, x and h inside g too."""
+    mask = fields.add | fields.h | fields.c
+    for contexts, value in zip(fields.contexts, fields.values, strict=True):
+        mask |= contexts | 1 << value
+    return mask | 3 if mask >> G & 1 else mask
+
+
+def _joined(mask: int, symbol: str) -> str:
+    return symbol.join(name for i, name in enumerate(SOURCES) if mask >> i & 1)
 
 
 def writings(key: Fields) -> Iterator[Fields]:
     """All that might have this functional key; the caller tries them."""
-    pinned = any(mask >> ADD for mask in key.contexts) or ADD in key.values
-    for add in [key.add] if pinned else range(1, _SUMS + 1):
-        outputs = [list(_output_masks(mask, key.add, add)) for mask in (key.h, key.c)]
-        for contexts in permutations(key.contexts):
-            masks = product(*(_context_masks(mask, add) for mask in contexts))
-            values = product(*({value, ADD} if 1 << value == add else {value} for value in key.values))
-            for choice in product(masks, values, *outputs):
-                yield Fields(choice[0], choice[1], add, choice[2], choice[3])
+    read = any(mask >> ADD for mask in key.contexts) or ADD in key.values
+    for add in [key.add] if read else range(1, _SUMS + 1):
+        h_masks, c_masks = (list(_output_masks(mask, key.add, add)) for mask in (key.h, key.c))
+        aliases = [{value, ADD} if 1 << value == add else {value} for value in key.values]
+        for dealt in permutations(key.contexts):
+            contexts = product(*(_context_masks(mask, add) for mask in dealt))
+            for own, values, h, c in product(contexts, product(*aliases), h_masks, c_masks):
+                yield Fields(own, values, add, h, c)
 
 
 def _context_masks(mask: int, add: int) -> Iterator[int]:

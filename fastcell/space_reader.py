@@ -1,4 +1,4 @@
-"""A cell's graph read as a cell of the search space: which product is which gate, which sum the Add.
+"""A cell's graph read as a cell of the search space: which products are gates, which sum the Add.
 
 First `_Terms`, the distinct values of the cell with sums and products flat; then the ways to take
 the flat products apart into three gates, of which any will do: they differ in the order of factors.
@@ -7,7 +7,7 @@ the flat products apart into three gates, of which any will do: they differ in t
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import product
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from .errors import CodeError
 from .ir import Cell
@@ -15,7 +15,7 @@ from .node import Node
 from .space_cell import ADD, Fields, G
 
 _MAX_NODES = 1000
-"""More than any way to write a cell of the space has; keeps the reading of a hostile graph short."""
+"""More than a cell of the space has, however it is written; bounds the work on any other."""
 
 
 class _Product(NamedTuple):
@@ -78,24 +78,26 @@ class _Terms:
             self.of_node.append(self.term(number, node))
         self.outputs = [self.counts(self.of_node[output], "add") for output in cell.outputs]
 
-    def fail(self, found: str) -> NoReturn:
-        raise CodeError(
+    def error(self, found: str) -> CodeError:
+        return CodeError(
             f"cell '{self.cell.name}' has no code: expected two states, three gates and sums, as in"
             f" fastcell.space, found {found}"
         )
 
     def check_size(self) -> None:
         if len(self.cell.states) != 2:
-            self.fail(f"{len(self.cell.states)} state(s)")
+            raise self.error(f"{len(self.cell.states)} state(s)")
         if len(self.cell.nodes) > _MAX_NODES:
-            self.fail(f"{len(self.cell.nodes):,} values")
+            raise self.error(f"{len(self.cell.nodes):,} values")
 
     def check_linears(self) -> None:
         """Each has a bias and one reader: no two gates share it, nor a gate and g."""
         reads = Counter(arg for node in self.cell.nodes for arg in node.args)
         for number, node in enumerate(self.cell.nodes):
             if node.op == "linear" and (reads[number] > 1 or not node.bias):
-                self.fail(f"linear '{node.param}' {'read twice' if node.bias else 'without a bias'}")
+                raise self.error(
+                    f"linear '{node.param}' {'read twice' if node.bias else 'without a bias'}"
+                )
 
     def term(self, number: int, node: Node) -> int:
         args = [self.of_node[arg] for arg in node.args]
@@ -109,7 +111,7 @@ class _Terms:
             case "add" | "mul":
                 total = self.counts(args[0], node.op) + self.counts(args[1], node.op)
                 return self.intern(node.op, frozenset(total.items()))
-        self.fail(f"'{node.op}' at {node.name or node.param or f'value {number}'}")
+        raise self.error(f"'{node.op}' at {node.name or node.param or f'value {number}'}")
 
     def intern(self, *term: Any) -> int:
         number = self.index.setdefault(term, len(self.table))
@@ -120,9 +122,9 @@ class _Terms:
     def candidate(self, linear: int) -> int:
         """g, which must be the one tanh(linear(x, h))."""
         if self.table[linear][1] != (0, 1):
-            self.fail("a tanh(linear(...)) of something else than x and h")
+            raise self.error("a tanh(linear(...)) of something else than x and h")
         if self.table[G] != ("g",):
-            self.fail("a second tanh(linear(x, h))")
+            raise self.error("a second tanh(linear(x, h))")
         self.table[G] = ("g", linear)
         return G
 
@@ -149,9 +151,9 @@ class _Terms:
                 sums.append(term)
                 pending += self.counts(term, "add")
             else:
-                self.fail(f"a {kind} outside a gate")
+                raise self.error(f"a {kind} outside a gate")
         if len(sums) > 1:
-            self.fail(f"{len(sums)} different sums that gates read, where one Add is")
+            raise self.error(f"{len(sums)} different sums that gates read, where one Add is")
         return products, sums
 
     def product(self, term: int) -> _Product:
@@ -159,13 +161,13 @@ class _Terms:
         sigmoids = frozenset(f for f in factors if self.table[f][0] == "sigmoid")
         others = [factor for factor in factors if factor not in sigmoids]
         if not sigmoids or len(others) != 1 or max(factors.values()) > 1:
-            self.fail("a product that is not sigmoids times one value")
+            raise self.error("a product that is not sigmoids times one value")
         return _Product(sigmoids, others[0])
 
     def contexts(self, sigmoid: int) -> tuple[int, ...]:
         linear = self.table[self.table[sigmoid][1]]
         if linear[0] != "linear" or len(linear[1]) != 2:
-            self.fail("a sigmoid of something else than a linear of two contexts")
+            raise self.error("a sigmoid of something else than a linear of two contexts")
         args: tuple[int, ...] = linear[1]
         return args
 
@@ -177,33 +179,35 @@ class _Terms:
         """Any way to make all products out of one gate for each of three sigmoids."""
         sigmoids = sorted({sigmoid for own in products for sigmoid in own.sigmoids})
         if len(sigmoids) != 3:
-            self.fail(f"{len(sigmoids)} gate(s)")
+            raise self.error(f"{len(sigmoids)} gate(s)")
         for inner in product((None, *sigmoids), repeat=3):
             gates = _arrange(dict(zip(sigmoids, inner, strict=True)), products)
             if gates:
                 return gates
-        self.fail("gates that share a sigmoid")
+        raise self.error("gates that share a sigmoid")
 
     def slots(self, gates: _Gates) -> dict[int, int]:
         """The place of each sigmoid's gate: the tanh gate is the last."""
         squashed = [s for s, value in gates.values.items() if self.table[value][0] == "tanh"]
         if len(squashed) != 1:
-            self.fail(f"{len(squashed)} gates with a tanh on their value, where one is")
+            raise self.error(f"{len(squashed)} gates with a tanh on their value, where one is")
         others = sorted(gates.inner.keys() - squashed)
         return {sigmoid: slot for slot, sigmoid in enumerate([*others, *squashed])}
 
     def sums(self, numbers: Mapping[int, int], add: int) -> tuple[int, int, int]:
-        """The masks of Add, h' and c' as a functional key has them; `add` is 0 if no gate reads it."""
+        """The masks of Add, h' and c' of a functional key; `add` is 0 when no gate reads one."""
         once, twice = [], []
         for counts in self.outputs:
             if max(counts.values()) > 2:
-                self.fail("a sum with something more than twice in it")
+                raise self.error("a sum with something more than twice in it")
             once.append(_mask(numbers[term] for term in counts if counts[term] == 1))
             twice.append(_mask(numbers[term] for term in counts if counts[term] == 2))
         add = add or twice[0] | twice[1]
         for one, two in zip(once, twice, strict=True):
             if two and (two & ~add or add & ~(one | two)):
-                self.fail("sums with something twice in them, which one Add does not explain")
+                raise self.error(
+                    "sums with something twice in them, which one Add does not explain"
+                )
         h, c = (
             1 << ADD | two | one & ~add if two else one
             for one, two in zip(once, twice, strict=True)

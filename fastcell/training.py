@@ -45,10 +45,9 @@ def train(
     not fit.
     """
     run = Run(cell, task, protocol, seed)
-    found = find_task(task)
+    fit = _Fit(run, find_task(task))
     began = time.perf_counter()
     with _one_thread(), torch.enable_grad():
-        fit = _Fit(run, found)
         fit.epochs(on_epoch or (lambda epoch, nmse: None))
         test = fit.test()
     return Result.of(

@@ -1,4 +1,4 @@
-"""The search space in plain Python, by the book and with nothing of fastcell: slow and plainly right.
+"""The search space in plain Python, by the book and without fastcell: slow and plainly right.
 
 A cell is {reader: what it reads}: a gate reads (contexts, value), the others a set of sources.
 """
@@ -86,7 +86,9 @@ def is_cell(code):
     cell = unpack(code)
     if code < 0 or code >> 57 or any(reader in reads(cell, reader) for reader in READERS):
         return False
-    if any(len(cell[gate][0]) != 2 for gate in GATES) or not (cell["add"] and cell["h'"] and cell["c'"]):
+    if any(len(cell[gate][0]) != 2 for gate in GATES) or not (
+        cell["add"] and cell["h'"] and cell["c'"]
+    ):
         return False
     inner, roots = internal(cell)
     return bool(topological_orders(inner)) and reached(inner, roots) == set(INTERNAL)

@@ -168,7 +168,7 @@ def test_an_empty_batch(cell):
 
 
 def test_gradcheck(cell):
-    x, states, parameters = drawn(cell, 2, 3, 3, 3)
+    x, states, parameters = drawn(cell, 2, 2, 3, 3)
     tensors = [each.requires_grad_() for each in (x, *states, *parameters.values())]
 
     def flat(x, *rest):

@@ -83,7 +83,7 @@ def run_with_gradients(module, x, state):
 
 OPTIONS = [
     {"num_layers": layers, "bidirectional": both, "batch_first": first, "bias": bias}
-    for layers, both, first, bias in itertools.product((1, 2, 3), *[(False, True)] * 3)
+    for layers, both, first, bias in itertools.product((1, 2), *[(False, True)] * 3)
 ]
 
 
@@ -280,7 +280,7 @@ def test_copies_compute_the_same(cell, tmp_path):
 
 
 def test_functional_call_and_grad():
-    module = Recurrent(library.lswm, 3, 3)
+    module = Recurrent(library.lswm, 3, 3, backend="eager")
     x = torch.randn(5, 2, 3)
     tensors = {name: each.detach() + 0.1 for name, each in module.named_parameters()}
 

@@ -136,13 +136,18 @@ def test_another_database(path):
 
 @pytest.mark.parametrize(
     ("version", "found"),
-    [(SCHEMA_VERSION + 1, "newer schema version 2: update"), (-1, "older schema version -1: choose")],
+    [
+        (SCHEMA_VERSION + 1, "newer schema version 2: update"),
+        (-1, "older schema version -1: choose"),
+    ],
 )
 def test_another_schema(path, version, found):
     Store(path).close()
     with closing(sqlite3.connect(path)) as database:
         database.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(StoreError, match=f"expected .* version {SCHEMA_VERSION}, found the {found}"):
+    with pytest.raises(
+        StoreError, match=f"expected .* version {SCHEMA_VERSION}, found the {found}"
+    ):
         Store(path)
 
 
@@ -191,16 +196,19 @@ def test_read_only_file(shared_folder, unprivileged):
 
 
 def test_read_only_folder(shared_folder, unprivileged):
-    shared_folder.chmod(0o555) if os.stat(shared_folder).st_uid == os.geteuid() else None
+    folder = shared_folder / "locked"
+    folder.mkdir(mode=0o555)
     with pytest.raises(StoreError, match="expected a writable folder that exists"):
-        Store(shared_folder / "locked" / "results.sqlite")
+        Store(folder / "results.sqlite")
 
 
 def test_damaged_record(path):
     with Store(path) as store:
         store.add(make_result())
         store._database.execute("UPDATE results SET record = '{}'")
-        with pytest.raises(StoreError, match=r"unreadable result \(expected the fields of a Result"):
+        with pytest.raises(
+            StoreError, match=r"unreadable result \(expected the fields of a Result"
+        ):
             store.get(make_result().id)
 
 

@@ -5,6 +5,7 @@ Programs are put together by hand here, in the encoding of csrc/program.h.
 
 import functools
 import multiprocessing
+import re
 import threading
 
 import mpmath
@@ -194,7 +195,7 @@ def test_gradients_are_accurate(name, dtype):
     found = apply(f"{name}_grad", g, saved, dtype=dtype)
     slopes = [UNARY[name][1](mpmath.mpf(float(a)), mpmath.mpf(float(b))) for a, b in zip(x, y)]
     exact = [mpmath.mpf(float(a)) * slope for a, slope in zip(g, slopes, strict=True)]
-    cancels = name in {"silu", "gelu"}  # where terms of either sign meet
+    cancels = name in {"tanh", "silu", "gelu"}  # where terms of either sign meet
     assert ulps(found, exact, least=abs(g) if cancels else 0) <= (10 if cancels else 5)
 
 
@@ -267,3 +268,375 @@ def test_gemm(K, N, dtype):
     scale = abs(x).astype(np.longdouble) @ abs(w.T) + abs(bias) + abs(y)
     for mode, more in {"SET": 0, "ADD": y, "BIAS": bias}.items():
         assert close(outs[mode], product + more, scale, dtype), mode
+
+
+@pytest.mark.parametrize("rows", [1, 40, 300])
+def test_a_weight_of_several_blocks(rows):
+    """Packed side by side and one below the other, as they are and transposed, apart by zeros."""
+    above, below = random(5, 40), random(30, 9, seed=1)
+    x, out = random(rows, 36, seed=2), np.zeros((rows, 70), "float32")
+    w = np.zeros((36, 70), "float32")
+    w[1:5, 2:41], w[6:15, 40:69] = above[1:, 1:], below[1:].T
+    asm = Assembler()
+    source, result = asm.buffer("TILE", 36), asm.buffer("TILE", 70)
+    weight = asm.buffer("WEIGHT", 70, rows=36)
+    asm.emit("SETUP", "pack", 39, weight, asm.tensor(above), (1, 1), (1, 2), extra0=4)
+    asm.emit("SETUP", "pack", 29, weight, asm.tensor(below), (1, 0), (6, 40), extra0=9, extra1=1)
+    asm.emit("LOOP", "load", 36, source, asm.tensor(x))
+    asm.emit("LOOP", "gemm", 70, result, source, weight)
+    asm.emit("LOOP", "store", 70, asm.tensor(out), result)
+    asm.run(B=rows, threads=2)
+    assert close(out, x.astype(np.longdouble) @ w, abs(x) @ abs(w), "float32")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("K", SIZES)
+@pytest.mark.parametrize("N", SIZES)
+def test_sums_over_all_rows(K, N, dtype, threads):
+    T, B = 1 + K % 5, 1 + N % 37
+    a, b = random(T, B, N, dtype=dtype), random(T, B, K, dtype=dtype, seed=1)
+    product, total = np.full((N, K), 7, dtype), np.full((1, N), 7, dtype)
+    asm = Assembler(dtype)
+    left, right = asm.buffer("CHUNK", N), asm.buffer("CHUNK", K)
+    matrix, row = asm.buffer("GRAD", K, rows=N), asm.buffer("GRAD", N, rows=1)
+    asm.emit("PRE", "load", N, left, asm.tensor(a))
+    asm.emit("PRE", "load", K, right, asm.tensor(b))
+    asm.emit("POST", "outer", K, matrix, left, right, extra0=N)
+    asm.emit("POST", "sumrows", N, row, left)
+    asm.emit("FINISH", "unpack", K, asm.tensor(product), matrix, (0, 0), (0, 0), extra0=N)
+    asm.emit("FINISH", "unpack", N, asm.tensor(total), row, (0, 0), (0, 0), extra0=1)
+    asm.run(T, B, threads)
+    a, b = a.reshape(-1, N), b.reshape(-1, K)
+    assert close(product, a.T.astype(np.longdouble) @ b, abs(a.T) @ abs(b), dtype)
+    assert close(total, a.sum(0, np.longdouble), abs(a).sum(0), dtype)
+    again = product.copy(), total.copy()
+    asm.run(T, B, threads)
+    assert np.array_equal(again[0], product)
+    assert np.array_equal(again[1], total)
+
+
+def test_unpack_writes_blocks():
+    a, b, out = random(6, 20), random(6, 40, seed=1), np.zeros((9, 50), "float32")
+    asm = Assembler()
+    left, right = asm.buffer("TILE", 20), asm.buffer("TILE", 40)
+    grad = asm.buffer("GRAD", 40, rows=25)
+    asm.emit("LOOP", "load", 20, left, asm.tensor(a))
+    asm.emit("LOOP", "load", 40, right, asm.tensor(b))
+    asm.emit("LOOP", "outer", 40, (grad, 5), left, right, extra0=20)
+    asm.emit("FINISH", "unpack", 10, asm.tensor(out), grad, (2, 3), (7, 16), extra0=6)
+    asm.run(B=6, threads=2)
+    expected = np.zeros_like(out)
+    expected[2:8, 3:13] = (a.T @ b)[2:8, 16:26]
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", SIZES)
+def test_mean(width, dtype):
+    x = 1000 + random(9, width, dtype=dtype)
+    out = np.zeros((9, width), dtype)
+    asm = Assembler(dtype)
+    tile = asm.buffer("TILE", width)
+    asm.emit("LOOP", "load", width, tile, asm.tensor(x))
+    asm.emit("LOOP", "mean", width, tile, tile)
+    asm.emit("LOOP", "store", width, asm.tensor(out), tile)
+    asm.run(B=9)
+    exact = x.mean(1, np.longdouble, keepdims=True)
+    exact = np.broadcast_to(exact, out.shape)
+    np.testing.assert_allclose(out, exact, rtol=6e-8 if dtype == "float32" else 1e-15)
+
+
+# --- Memory and control ---------------------------------------------------------------------------
+
+SHAPES = [(1, 1), (1, 5), (2, 1), (3, 33), (7, 64), (48, 3), (97, 41)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("section", ["PRE", "LOOP"])
+@pytest.mark.parametrize(("T", "B"), SHAPES)
+def test_load_and_store(T, B, section, threads):
+    """A sequence and the one a step before it, with any strides over time and batch."""
+    x, h0 = random(B, T, 25)[:, :, 3:14].swapaxes(0, 1), random(B, 30, seed=1)
+    shifted, missing = np.zeros((2, T, B, 20), "float32")
+    asm = Assembler()
+    now, before, absent = (asm.buffer("CHUNK", 11) for _ in range(3))
+    sequence, state = asm.tensor(x), asm.tensor(h0)
+    asm.emit(section, "load", 11, now, sequence)
+    asm.emit(section, "load", 11, before, sequence, (state, 7), extra0=-1)
+    asm.emit(section, "load", 11, absent, asm.tensor(None), extra0=-1)
+    asm.emit("LOOP", "add", 11, absent, absent, now)
+    asm.emit("POST", "store", 11, (asm.tensor(shifted), 2), before)
+    asm.emit("POST", "store", 11, asm.tensor(missing), absent)
+    asm.emit("POST", "store", 11, asm.tensor(None), now)
+    asm.run(T, B, threads)
+    expected = np.zeros_like(shifted)
+    expected[0, :, 2:13], expected[1:, :, 2:13] = h0[:, 7:18], x[:-1]
+    np.testing.assert_array_equal(shifted, expected)
+    np.testing.assert_array_equal(missing[:, :, :11], x)
+    assert not missing[:, :, 11:].any()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("T", "B"), SHAPES)
+def test_carry(T, B, reverse, threads):
+    """s = s / 2 + x r, from s0 or from zero, with a row r and an element to repeat."""
+    x, s0, r, two = random(T, B, 5), random(B, 5, seed=1), random(1, 5, seed=2), np.full((1, 1), 2)
+    out, last = np.zeros_like(x), np.zeros((2, B, 5), "float32")
+    asm = Assembler(reverse=reverse)
+    tile = asm.buffer("TILE", 5)
+    row = asm.buffer("ROW", 5, rows=5, tensor_a=asm.tensor(r))
+    repeated = asm.buffer("ROW", 5, rows=1, tensor_a=asm.tensor(two.astype("float32")))
+    starts = [asm.tensor(s0), -1]
+    carries = [
+        asm.buffer("CARRY", 5, tensor_a=start, tensor_b=asm.tensor(end))
+        for start, end in zip(starts, last, strict=True)
+    ]
+    asm.emit("LOOP", "load", 5, tile, asm.tensor(x))
+    for carry in carries:
+        asm.emit("LOOP", "div", 5, carry, carry, repeated)
+        asm.emit("LOOP", "muladd", 5, carry, tile, row, carry)
+    asm.emit("LOOP", "store", 5, asm.tensor(out), carries[0])
+    asm.run(T, B, threads)
+    expected, from_zero, steps = s0, np.zeros_like(s0), np.zeros_like(x)
+    for t in reversed(range(T)) if reverse else range(T):
+        expected, from_zero = expected / 2 + x[t] * r, from_zero / 2 + x[t] * r
+        steps[t] = expected
+    for found, reference in [(out, steps), (last[0], expected), (last[1], from_zero)]:
+        np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
+
+
+def lstm(x, h0, c0, w, u, bias, out, last):
+    """nn.LSTM's layer (gates i f g o), its product with x hoisted, as a Program."""
+    (I, H), dtype = (x.shape[2], h0.shape[1]), x.dtype.name
+    asm, slot = Assembler(dtype), -(-H // _C.LANES) * _C.LANES
+    N = 3 * slot + H
+    gates, chunk = asm.buffer("CHUNK", N), asm.buffer("CHUNK", I)
+    h = asm.buffer("CARRY", H, tensor_a=asm.tensor(h0), tensor_b=asm.tensor(last[0]))
+    c = asm.buffer("CARRY", H, tensor_a=asm.tensor(c0), tensor_b=asm.tensor(last[1]))
+    spread = np.zeros((1, N), dtype)
+    for gate in range(4):
+        spread[0, gate * slot :][:H] = bias[gate * H :][:H]
+    row = asm.buffer("ROW", N, rows=N, tensor_a=asm.tensor(spread))
+    of_x, of_h = asm.buffer("WEIGHT", N, rows=I), asm.buffer("WEIGHT", N, rows=H)
+    for weight, parameter, K in [(of_x, asm.tensor(w), I), (of_h, asm.tensor(u), H)]:
+        for gate in range(4):
+            block, place = (gate * H, 0), (0, gate * slot)
+            asm.emit("SETUP", "pack", H, weight, parameter, block, place, extra0=K, extra1=1)
+    i, f, g, o = ((gates, gate * slot) for gate in range(4))
+    asm.emit("PRE", "load", I, chunk, asm.tensor(x))
+    asm.emit("PRE", "gemm", N, gates, chunk, of_x, row, extra0=_C.GEMM_MODES["BIAS"])
+    asm.emit("LOOP", "gemm", N, gates, h, of_h, extra0=_C.GEMM_MODES["ADD"])
+    asm.emit("LOOP", "sigmoid", 2 * slot, i, i)
+    asm.emit("LOOP", "tanh", H, g, g)
+    asm.emit("LOOP", "sigmoid", H, o, o)
+    asm.emit("LOOP", "mul", H, c, c, f)
+    asm.emit("LOOP", "muladd", H, c, i, g, c)
+    asm.emit("LOOP", "tanh", H, h, c)
+    asm.emit("LOOP", "mul", H, h, h, o)
+    asm.emit("LOOP", "store", H, asm.tensor(out), h)
+    asm.memory = spread
+    return asm
+
+
+def lstm_arguments(T, B, I, H, dtype="float32"):
+    shapes = [(T, B, I), (B, H), (B, H), (4 * H, I), (4 * H, H), (4 * H,)]
+    arguments = [random(*s, dtype=dtype, seed=i) * 0.3 for i, s in enumerate(shapes)]
+    return [*arguments, np.zeros((T, B, H), dtype), np.zeros((2, B, H), dtype)]
+
+
+def lstm_by_hand(x, h, c, w, u, bias, out, last):
+    def sigmoid(z):
+        return 1 / (1 + np.exp(-z))
+
+    for t, x_t in enumerate(x):
+        i, f, g, o = np.split(x_t @ w.T + h @ u.T + bias, 4, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = out[t] = sigmoid(o) * np.tanh(c)
+    last[:] = h, c
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("T", "B", "I", "H"), [(1, 1, 1, 1), (9, 33, 7, 91), (48, 5, 64, 64)])
+def test_lstm(T, B, I, H, dtype):
+    arguments = lstm_arguments(T, B, I, H, dtype)
+    expected = [a.astype(np.float64) for a in arguments]
+    lstm_by_hand(*expected)
+    for threads in [1, 2, 3]:
+        arguments[-2][:] = arguments[-1][:] = 7
+        lstm(*arguments).run(T, B, threads)
+        for found, reference in zip(arguments[-2:], expected[-2:], strict=True):
+            np.testing.assert_allclose(found, reference, atol=1e-6 if dtype == "float32" else 1e-14)
+
+
+def test_one_program_for_every_shape():
+    """The workspace of one run serves the next, larger or smaller."""
+    program = lstm(*lstm_arguments(1, 1, 20, 30)).assemble()
+    for T, B, threads in [(3, 5, 1), (50, 70, 2), (1, 1, 1), (50, 70, 2), (2, 9, 2)]:
+        arguments = lstm_arguments(T, B, 20, 30)
+        asm = lstm(*arguments)
+        program.run(asm.described(), T, B, threads)
+        found = arguments[-1].copy()
+        lstm_by_hand(*arguments)
+        np.testing.assert_allclose(found, arguments[-1], atol=1e-6)
+
+
+def test_nothing_to_do():
+    arguments = lstm_arguments(0, 3, 4, 5)
+    lstm(*arguments).run(T=0, B=3)
+    np.testing.assert_array_equal(arguments[-1], [arguments[1], arguments[2]])
+    lstm(*lstm_arguments(3, 0, 4, 5)).run(T=3, B=0, threads=2)
+
+
+def test_denormals_count_as_zero_and_only_during_a_run():
+    tiny = np.array([1e-39, 1.0], "float32")
+    assert apply("mul", tiny, np.array([1e6, 1.0]), dtype="float32")[0] == 0
+    assert (tiny * np.float32(0.5))[0] > 0
+
+
+# --- Threads, processes, faults -------------------------------------------------------------------
+
+
+def test_several_python_threads_at_once():
+    arguments = lstm_arguments(20, 16, 30, 40)
+    lstm(*arguments).run(20, 16)
+    program = lstm(*arguments).assemble()
+    wrong = []
+
+    def work():
+        mine = [*arguments[:6], np.zeros_like(arguments[6]), np.zeros_like(arguments[7])]
+        asm = lstm(*mine)
+        for _ in range(20):
+            program.run(asm.described(), 20, 16, 2)
+            wrong.extend(a is b for a, b in zip(mine, arguments) if not np.array_equal(a, b))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def run_in_child(queue):
+    arguments = lstm_arguments(20, 16, 30, 40)
+    lstm(*arguments).run(20, 16, threads=2)
+    queue.put(arguments[-1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_after_a_fork():
+    arguments = lstm_arguments(20, 16, 30, 40)
+    lstm(*arguments).run(20, 16, threads=2)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=run_in_child, args=(queue,))
+    child.start()
+    found = queue.get(timeout=30)
+    child.join()
+    np.testing.assert_array_equal(found, arguments[-1])
+
+
+def test_profile():
+    arguments = lstm_arguments(20, 16, 30, 40)
+    asm = lstm(*arguments)
+    seconds = asm.assemble().profile(asm.described(), 20, 16, 2)
+    assert set(seconds) == {"pack", "load", "gemm", "sigmoid", "tanh", "mul", "muladd", "store"}
+    assert all(0 < s < 10 for s in seconds.values())
+
+
+def test_fma_peak_and_workspace():
+    assert _C.fma_peak(threads=1, seconds=0.01) > 1e9
+    program = lstm(*lstm_arguments(1, 1, 64, 64)).assemble()
+    weights = 2 * 64 * 256 * 4
+    assert weights < program.workspace_bytes(T=48, B=64, threads=2) < weights + (1 << 20)
+
+
+def test_the_instruction_set_is_chosen_by_name(isa, monkeypatch):
+    assert _C.isa() == isa == Assembler().assemble().isa
+    monkeypatch.setenv("FASTCELL_ISA", "mmx")
+    with pytest.raises(ValueError, match=r"FASTCELL_ISA: found mmx, this machine supports portable"):
+        Assembler().assemble()
+
+
+FAULTS = {
+    "buffer 0: kind: found 6": lambda asm: asm.buffers.insert(0, (6, 0, 4, -1, -1)),
+    "buffer 2: width: found 0": lambda asm: asm.buffer("TILE", 0),
+    "buffer 2: rows: found 3, expected 1 or its width": lambda asm: asm.buffer("ROW", 4, 3, 0),
+    "buffer 2: tensor_a: found 9": lambda asm: asm.buffer("ROW", 4, 4, 9),
+    "buffer 2: tensor_b: found 1": lambda asm: asm.buffer("CARRY", 4, 0, -1, 1),
+    "buffer 2: rows: found 16777217": lambda asm: asm.buffer("GRAD", 4, (1 << 24) + 1),
+    "opcode: found -1": lambda asm: asm.code.append((0, -1, *[0] * 11)),
+    "section: found 5": lambda asm: asm.code.append((5, 0, *[0] * 11)),
+    "load: section: found SETUP, expected PRE, LOOP": lambda asm: asm.emit("SETUP", "load", 4, 0, 0),
+    "unpack: section: found LOOP, expected FINISH": lambda asm: asm.emit("LOOP", "unpack", 4, 0, 0),
+    "load: width: found 0": lambda asm: asm.emit("LOOP", "load", 0, 0, 0),
+    "load: a: found 1, expected 0 to 0": lambda asm: asm.emit("LOOP", "load", 4, 0, 1),
+    "load: extra0: found 1": lambda asm: asm.emit("LOOP", "load", 4, 0, 0, extra0=1),
+    "add: dst: found 2, expected 0 to 1": lambda asm: asm.emit("LOOP", "add", 4, 2, 0, 0),
+    "add: b: found -1, expected 0 to 1": lambda asm: asm.emit("LOOP", "add", 4, 0, 0),
+    "add: dst: found TILE, expected CHUNK": lambda asm: asm.emit("PRE", "add", 4, 0, 1, 1),
+    "copy: a: column: found 8": lambda asm: asm.emit("LOOP", "copy", 4, 0, (1, 8)),
+    "copy: a: last column: found 48": lambda asm: asm.emit("LOOP", "copy", 4, 0, (1, 32)),
+    "copy: a: found columns of dst": lambda asm: asm.emit(
+        "LOOP", "copy", 17, (asm.buffer("TILE", 48), 16), 2
+    ),
+    "mul: dst: found WEIGHT": lambda asm: asm.emit("LOOP", "mul", 4, asm.buffer("WEIGHT", 4, 4), 0, 0),
+    "gemm: b: found TILE, expected WEIGHT": lambda asm: asm.emit("LOOP", "gemm", 4, 0, 1, 1),
+    "gemm: width: found 5": lambda asm: asm.emit("LOOP", "gemm", 5, 0, 1, asm.buffer("WEIGHT", 4, 4)),
+    "gemm: a: found columns of dst": lambda asm: asm.emit(
+        "LOOP", "gemm", 4, 1, 1, asm.buffer("WEIGHT", 4, 4)
+    ),
+    "gemm: a: last column: found 64": lambda asm: asm.emit(
+        "LOOP", "gemm", 4, 0, 1, asm.buffer("WEIGHT", 4, 64)
+    ),
+    "gemm: c: found TILE, expected ROW": lambda asm: asm.emit(
+        "LOOP", "gemm", 4, 0, 1, asm.buffer("WEIGHT", 4, 4), 1, extra0=2
+    ),
+    "outer: a: last column: found 0": lambda asm: asm.emit("LOOP", "outer", 4, asm.buffer("GRAD", 4, 4), 0, 0),
+    "outer: first row: found 3": lambda asm: asm.emit(
+        "LOOP", "outer", 4, (asm.buffer("GRAD", 4, 4), 3), 0, 0, extra0=2
+    ),
+    "sumrows: dst: last column: found 32": lambda asm: asm.emit(
+        "LOOP", "sumrows", 17, asm.buffer("GRAD", 4, 1), 1
+    ),
+    "pack: first column: found 1": lambda asm: asm.emit(
+        "SETUP", "pack", 4, asm.buffer("WEIGHT", 4, 4), 0, (0, 0), (0, 1), extra0=4
+    ),
+    "unpack: c: column: found 1": lambda asm: asm.emit(
+        "FINISH", "unpack", 1, 0, asm.buffer("GRAD", 4, 4), (0, 0), (0, 1), extra0=1
+    ),
+}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_malformed_programs(message):
+    """Buffer 0 is a TILE of 4 columns, buffer 1 one of 32; there is one tensor."""
+    asm = Assembler()
+    asm.buffer("TILE", 4)
+    asm.buffer("TILE", 32)
+    asm.tensor(np.zeros((1, 1, 4), "float32"))
+    FAULTS[message](asm)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        asm.assemble()
+
+
+def test_malformed_calls():
+    arguments = lstm_arguments(1, 1, 2, 3)
+    asm = lstm(*arguments)
+    program, described = asm.assemble(), asm.described()
+    for message, call in {
+        "tensors: found 1, expected 9": (described[:1], 1, 1, 1),
+        "tensors: expected an array (tensors, 3)": (described[:, :2], 1, 1, 1),
+        "T: found -1": (described, -1, 1, 1),
+        "B: found -1": (described, 1, -1, 1),
+        "threads: found 0": (described, 1, 1, 0),
+        "tensor 4: found 0, expected an address": (described * 0, 1, 1, 1),
+    }.items():
+        with pytest.raises(ValueError, match=re.escape(message)):
+            program.run(*call)
+    with pytest.raises(ValueError, match="dtype: found float16"):
+        _C.ScanProgram("float16", 0, np.zeros((0, 5), np.int32), np.zeros((0, 13), np.int32), False)
+    with pytest.raises(ValueError, match=r"buffers: expected an array \(rows, 5\)"):
+        _C.ScanProgram("float32", 0, np.zeros((1, 4), np.int32), np.zeros((0, 13), np.int32), False)

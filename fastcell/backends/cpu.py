@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .. import _C
 from ..ir import Cell
-from ..lower import Lowered, lower
+from ..lower import lower, saved_sequences
 from ..program import Program
 from .bytecode import Bytecode
 from .encode import encode
@@ -73,12 +73,6 @@ def rows(tensor: Tensor) -> Tensor:
     return tensor if tensor.dim() == 0 or tensor.stride(-1) == 1 else tensor.contiguous()
 
 
-def saved_names(lowered: Lowered, cell: Cell) -> list[str]:
-    """The sequences that backward reads, beside x and the output."""
-    states = zip(cell.states[1:], lowered.kept_states[1:], strict=True)
-    return [str(state.name) for state, kept in states if kept] + list(lowered.kept)
-
-
 def forward(
     cell: Cell,
     x: Tensor,
@@ -88,14 +82,13 @@ def forward(
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """x (T, B, I), states S of (B, H) -> output (T, B, H), finals S of (B, H), saved sequences.
 
-    `saved_names` tells what is saved; nothing without `save`.
+    `saved_sequences` tells what is saved; nothing without `save`.
     """
     (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
     names = [str(node.name) for node in cell.sources]
-    lowered = lower(cell, input_size, hidden_size)
     output = x.new_empty(steps, batch, hidden_size)
     finals = [x.new_empty(batch, hidden_size) for _ in states]
-    kept = saved_names(lowered, cell) if save else []
+    kept = saved_sequences(cell) if save else ()
     saved = [x.new_empty(steps, batch, hidden_size) for _ in kept]
     tensors = {("sequence", names[0]): rows(x), ("sequence", names[1]): output}
     tensors |= {("sequence", name): sequence for name, sequence in zip(kept, saved, strict=True)}
@@ -124,10 +117,9 @@ def backward(
     """
     (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
     names = [str(node.name) for node in cell.sources]
-    lowered = lower(cell, input_size, hidden_size)
     x_gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
     state_gradients = [torch.empty_like(state).contiguous() for state in states]
-    sequences = dict(zip(saved_names(lowered, cell), saved, strict=True))
+    sequences = dict(zip(saved_sequences(cell), saved, strict=True))
     sequences |= {names[0]: x, names[1]: output}
     tensors = {("sequence", name): rows(sequence) for name, sequence in sequences.items()}
     if input_gradient:
