@@ -24,7 +24,7 @@ std::string to_bytes(const std::vector<std::uint32_t>& words) {
 }
 
 py::object form_as_bytes(const std::vector<std::uint32_t>& colours, const Triples& triples,
-                          std::uint64_t budget) {
+                         std::uint64_t budget) {
   std::vector<fastcell::Edge> edges;
   edges.reserve(triples.size());
   for (const auto& [from, to, label] : triples) edges.push_back({from, to, label});
@@ -41,9 +41,9 @@ py::object form_as_bytes(const std::vector<std::uint32_t>& colours, const Triple
 namespace fastcell {
 
 void bind_canon(py::module_& module) {
-  module.def("canonical_form", &form_as_bytes, py::arg("colours"), py::arg("edges"),
-             py::arg("budget"),
-             "The canonical form of a graph as bytes; None when it takes more than `budget` steps.");
+  module.def(
+      "canonical_form", &form_as_bytes, py::arg("colours"), py::arg("edges"), py::arg("budget"),
+      "The canonical form of a graph as bytes; None when it takes more than `budget` steps.");
 }
 
 }  // namespace fastcell

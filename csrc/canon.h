@@ -2,8 +2,9 @@
 //
 // Two graphs have the same form exactly when one is the other with its vertices renumbered. How:
 //
-//     refine      split the cells of like-coloured vertices until all of a cell see every cell alike
-//     fall apart  edges that join all of one cell to all of another alike say nothing more; without
+//     refine      split the cells of like-coloured vertices until all of a cell see every cell
+//     alike fall apart  edges that join all of one cell to all of another alike say nothing more;
+//     without
 //                 them the graph falls into components, each labelled on its own and then sorted
 //     search      a component whose cells are still not single: give each vertex of one cell a
 //                 colour of its own in turn, go on from there, keep the smallest form

@@ -15,19 +15,22 @@ using Pass = void (*)(int64_t rows, int64_t width, View<T> dst, View<T> a, View<
 enum Arity { NULLARY, UNARY, BINARY, TERNARY };
 
 template <class T, class Op>
+FASTCELL_INLINE void apply(int64_t at, T* dst, const T* a, const T* b, const T* c) {
+  Vector<T> x{}, y{}, z{};
+  if (Op::arity > NULLARY) x = load(a + at);
+  if (Op::arity > UNARY) y = load(b + at);
+  if (Op::arity > BINARY) z = load(c + at);
+  store(dst + at, Op::apply(x, y, z));
+}
+
+template <class T, class Op>
 void pass(int64_t rows, int64_t width, View<T> dst, View<T> a, View<T> b, View<T> c) {
-  using V = Vector<T>;
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t i = 0; i < rows; ++i) {
+    T *to = &dst(i, 0), *x = &a(i, 0), *y = &b(i, 0), *z = &c(i, 0);
     for (int64_t block = 0; block < width; block += LANES) {
 #pragma GCC unroll 8
-      for (int64_t j = block; j < block + LANES; j += lanes<T>) {
-        V x = Op::arity > NULLARY ? load(a.data + j) : V{};
-        V y = Op::arity > UNARY ? load(b.data + j) : V{};
-        V z = Op::arity > BINARY ? load(c.data + j) : V{};
-        store(dst.data + j, Op::template apply<V>(x, y, z));
-      }
+      for (int j = 0; j < LANES / lanes<T>; ++j) apply<T, Op>(block + j * lanes<T>, to, x, y, z);
     }
-    dst.data += dst.stride, a.data += a.stride, b.data += b.stride, c.data += c.stride;
   }
 }
 

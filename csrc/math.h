@@ -1,49 +1,13 @@
-// Vector functions of the tile machine, for vectors V of float or double of any length.
+// Vector functions of the tile machine, for vectors V of float or double (vector.h).
 //
-// Written with GCC's vector extensions, so one text serves every instruction set. Each function
-// takes NaN to NaN and has the right limits at +-inf; results too small for a normal number are 0
+// Each takes NaN to NaN and has the right limits at +-inf; results too small for a normal number are 0
 // (the machine runs with denormals flushed, which would otherwise cost a hundred cycles each).
 // Errors are measured in tests/test_tile_machine.py.
 #pragma once
 
-#include <cstdint>
+#include "vector.h"
 
-#ifndef FASTCELL_ISA
-#error "compile with -DFASTCELL_ISA=name and -DFASTCELL_VECTOR_BYTES=n; see setup.py"
-#endif
-
-// Everything here is compiled once per instruction set. Distinct namespaces keep the linker from
-// taking one set's copy of an inline function for another's.
 namespace fastcell::FASTCELL_ISA {
-
-#define FASTCELL_INLINE inline __attribute__((always_inline))
-
-template <class T>
-struct VectorOf {
-  typedef T type __attribute__((vector_size(FASTCELL_VECTOR_BYTES)));
-};
-template <class T>
-using Vector = typename VectorOf<T>::type;
-
-template <class T>
-constexpr int lanes = FASTCELL_VECTOR_BYTES / sizeof(T);
-
-// What a comparison of two V gives: an integer vector, all ones or zero in each lane.
-template <class V>
-using Mask = decltype(V{} < V{});
-
-template <class V>
-struct ElementOf;
-template <>
-struct ElementOf<Vector<float>> {
-  using type = float;
-};
-template <>
-struct ElementOf<Vector<double>> {
-  using type = double;
-};
-template <class V>
-using Element = typename ElementOf<V>::type;
 
 template <class T>
 struct Constants;
@@ -101,30 +65,20 @@ struct Constants<double> {
 template <class V>
 using ConstantsFor = Constants<Element<V>>;
 
-template <class V>
-FASTCELL_INLINE V where(Mask<V> test, V yes, V no) {
-  return test ? yes : no;
-}
-
-// The comparison is false for a NaN, which so comes out unchanged.
+// NaN stays NaN.
 template <class V>
 FASTCELL_INLINE V at_most(V x, Element<V> limit) {
-  return where<V>(x > limit, V{} + limit, x);
+  return least(V{} + limit, x);
 }
 
 template <class V>
 FASTCELL_INLINE V at_least(V x, Element<V> limit) {
-  return where<V>(x < limit, V{} + limit, x);
+  return greatest(V{} + limit, x);
 }
 
 template <class V>
 FASTCELL_INLINE V within(V x, Element<V> limit) {
   return at_most(at_least(x, -limit), limit);
-}
-
-template <class V>
-FASTCELL_INLINE V lesser(V a, V b) {
-  return where<V>(b < a, b, a);
 }
 
 template <class V>
@@ -135,6 +89,11 @@ FASTCELL_INLINE Mask<V> sign_bit(V x) {
 template <class V>
 FASTCELL_INLINE V abs(V x) {
   return (V)((Mask<V>)x & ~(Mask<V>)-V{});
+}
+
+template <class V>
+FASTCELL_INLINE V minus_abs(V x) {
+  return (V)((Mask<V>)x | (Mask<V>)-V{});
 }
 
 // 1, -1, 0 at 0, and NaN at NaN.
@@ -154,13 +113,6 @@ FASTCELL_INLINE V square(V x) {
   return x * x;
 }
 
-template <class V>
-FASTCELL_INLINE V sqrt(V x) {
-  V root;
-  for (int i = 0; i < lanes<Element<V>>; ++i) root[i] = __builtin_sqrt(x[i]);
-  return root;
-}
-
 // coefficients[0] + coefficients[1] x + ...
 template <class V, int N>
 FASTCELL_INLINE V polynomial(V x, const Element<V> (&coefficients)[N]) {
@@ -175,13 +127,24 @@ template <class V>
 struct Exponential {
   V rounded, fraction;
 
-  // of x + low, for |x| within EXP_LIMIT or so
-  FASTCELL_INLINE explicit Exponential(V x, V low = V{}) {
+  // of x, for |x| within EXP_LIMIT or so
+  FASTCELL_INLINE explicit Exponential(V x) {
+    V r = reduce(x);
+    fraction = polynomial(r, ConstantsFor<V>::EXPM1) * square(r) + r;
+  }
+
+  // of x + low, for a sum that V can't hold
+  FASTCELL_INLINE Exponential(V x, V low) {
+    V r = reduce(x) + low;
+    fraction = polynomial(r, ConstantsFor<V>::EXPM1) * square(r) + r;
+  }
+
+ private:
+  FASTCELL_INLINE V reduce(V x) {
     using C = ConstantsFor<V>;
     rounded = x * C::LOG2_E + C::ROUNDER;
     V n = rounded - C::ROUNDER;
-    V r = x - n * C::LN2_HIGH - n * C::LN2_LOW + low;
-    fraction = polynomial(r, C::EXPM1) * square(r) + r;
+    return x - n * C::LN2_HIGH - n * C::LN2_LOW;
   }
 };
 
@@ -192,10 +155,9 @@ FASTCELL_INLINE V power_of_two(V rounded) {
   return (V)(((Mask<V>)rounded << ConstantsFor<V>::MANTISSA) + (Mask<V>)one);
 }
 
-// e^(x + low) for |x| <= EXP_LIMIT
+// The value, when |x| <= EXP_LIMIT.
 template <class V>
-FASTCELL_INLINE V exp_within_limit(V x, V low = V{}) {
-  Exponential<V> e(x, low);
+FASTCELL_INLINE V value(Exponential<V> e) {
   V scale = power_of_two(e.rounded);
   return e.fraction * scale + scale;
 }
@@ -221,7 +183,7 @@ FASTCELL_INLINE V sigmoid(V x) {
 // (1 - e^-2|x|) / (1 + e^-2|x|) with the sign of x. Likewise; near 0 that keeps every digit.
 template <class V>
 FASTCELL_INLINE V tanh(V x) {
-  Exponential<V> e(at_least(-abs(x + x), -ConstantsFor<V>::TANH_LIMIT));
+  Exponential<V> e(at_least(minus_abs(x + x), -ConstantsFor<V>::TANH_LIMIT));
   V scale = power_of_two(e.rounded);
   V above = (1 - scale) - e.fraction * scale, below = (1 + scale) + e.fraction * scale;
   return (V)((Mask<V>)(above / below) | sign_bit(x));
@@ -249,7 +211,7 @@ FASTCELL_INLINE V silu(V x) {
 template <class V>
 FASTCELL_INLINE V silu_derivative(V x) {
   x = within(x, ConstantsFor<V>::EXP_LIMIT);
-  V e = exp_within_limit(-x), s = 1 / (1 + e);
+  V e = value(Exponential<V>(-x)), s = 1 / (1 + e);
   return s * (1 + x * (e * s));
 }
 
@@ -264,7 +226,7 @@ struct Normal {
     V a = at_most(abs(x), C::NORMAL_LIMIT);
     V high = (V)((Mask<V>)a & C::HALF_BITS);
     V exponent = at_least(half(-high) * high, -C::EXP_LIMIT);
-    density = exp_within_limit(exponent, half(high - a) * (a + high));
+    density = value(Exponential<V>(exponent, half(high - a) * (a + high)));
     V u = 1 / (a + C::NORMAL_SHIFT);
     tail = density * u * polynomial(1 - 2 * C::NORMAL_SHIFT * u, C::NORMAL_TAIL);
   }

@@ -14,7 +14,9 @@ constexpr int FMA_SUMS = 12;
 template <class T>
 __attribute__((noinline)) T fma_chains(int rounds) {
   using V = Vector<T>;
-  V sum[FMA_SUMS] = {}, factor = V{} + T(0.999), term = V{} + T(0.001), total = V{};
+  V sum[FMA_SUMS], factor = V{} + T(0.999), term = V{} + T(0.001), total = V{};
+#pragma GCC unroll 12
+  for (int i = 0; i < FMA_SUMS; ++i) sum[i] = V{} + T(i + 2);  // different, lest they be merged
   for (int round = 0; round < rounds; ++round) {
     asm volatile("");  // an effect, or the compiler would call this once for all
 #pragma GCC unroll 12

@@ -37,6 +37,14 @@ constexpr int64_t LANES = 16;
 
 constexpr int64_t padded(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
 
+#ifdef SKEW
+constexpr int64_t row_stride(int64_t width) {
+  return padded(width) % SKEW == 0 ? padded(width) + LANES : padded(width);
+}
+#else
+constexpr int64_t row_stride(int64_t width) { return padded(width); }
+#endif
+
 enum class Dtype : int32_t { FLOAT32, FLOAT64 };
 
 enum class Kind : int32_t {

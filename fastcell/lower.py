@@ -158,7 +158,7 @@ class _Graph:
         self.kept = {index: f"kept.{self._label(index)}" for index in sorted(kept)}
 
     def _label(self, index: int) -> str:
-        return self.nodes[index].name or self.nodes[index].param or f"v{index}"
+        return self.nodes[index].name or f"#{index}"
 
     def _seeds(self, returned: tuple[bool, ...]) -> list[int]:
         """The gradient of each output: from the step after, and from the sequence if returned."""

@@ -16,6 +16,9 @@ from .ir import Cell
 PROTOCOL_VERSION = 1
 """What else a protocol's key stands for: raise it when training changes what a run gives."""
 
+THREADS = 1
+"""A run computes with one, so that its result does not depend on how many run at a time."""
+
 Status: TypeAlias = Literal["done", "diverged", "failed"]
 
 _CHOICES = {"optimizer": ("adam", "adamw", "sgd"), "dtype": ("float32", "float64")}
@@ -160,7 +163,6 @@ class Result:
         validation: tuple[float, ...] = (),
         test: float | None = None,
         seconds: float = 0.0,
-        threads: int = 1,
     ) -> Result:
         """The result of a run; what follows from the run and the curve is filled in."""
         best = min(validation, default=None)
@@ -183,7 +185,7 @@ class Result:
             validation=validation,
             seconds=seconds,
             versions=_versions(),
-            threads=threads,
+            threads=THREADS,
         )
 
     @cached_property

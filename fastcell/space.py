@@ -31,7 +31,7 @@ from .errors import CodeError
 from .ir import Cell
 from .language import parse
 from .space_cell import SOURCES, unpack, write, writings
-from .space_reader import read
+from .space_reader import outside, read
 
 SPACE_VERSION = 1
 """Of the layout of codes and of what `sample` gives for a seed."""
@@ -139,9 +139,11 @@ def encode(cell: Cell) -> int:
     Any way to write the cell will do. Raises CodeError, with the reason, when there is no code.
     """
     key = int(_C.functional_key(np.array([read(cell).pack()]))[0])
-    codes = np.array([fields.pack() for fields in writings(unpack(key))])
-    alike = whole().valid(codes) & (_C.functional_key(codes) == key)
-    return int(_C.canonicalize(codes[alike]).min())
+    codes = np.array([fields.pack() for fields in writings(unpack(key))], dtype=np.int64)
+    alike = codes[whole().valid(codes) & (_C.functional_key(codes) == key)]
+    if not alike.size:
+        raise outside(cell, "a source twice in a linear or sum, which one Add does not explain")
+    return int(_C.canonicalize(alike).min())
 
 
 def _apply(function: Callable[[NDArray[np.int64]], NDArray[Any]], codes: ArrayLike) -> NDArray[Any]:

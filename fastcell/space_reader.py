@@ -58,6 +58,14 @@ def read(cell: Cell) -> Fields:
     return Fields(contexts, values, *terms.sums(numbers, add))
 
 
+def outside(cell: Cell, found: str) -> CodeError:
+    """The refusal of a cell that is not in the space."""
+    return CodeError(
+        f"cell '{cell.name}' has no code: expected two states, three gates and sums, as in"
+        f" fastcell.space, found {found}"
+    )
+
+
 class _Terms:
     """The distinct values of a cell; a term is its index in `table`.
 
@@ -79,10 +87,7 @@ class _Terms:
         self.outputs = [self.counts(self.of_node[output], "add") for output in cell.outputs]
 
     def error(self, found: str) -> CodeError:
-        return CodeError(
-            f"cell '{self.cell.name}' has no code: expected two states, three gates and sums, as in"
-            f" fastcell.space, found {found}"
-        )
+        return outside(self.cell, found)
 
     def check_size(self) -> None:
         if len(self.cell.states) != 2:
@@ -149,7 +154,10 @@ class _Terms:
                 pending += [self.under_tanh(own.value), *(arg for args in reads for arg in args)]
             elif kind == "add":
                 sums.append(term)
-                pending += self.counts(term, "add")
+                counts = self.counts(term, "add")
+                if max(counts.values()) > 1:
+                    raise self.error("a sum that gates read with something twice in it")
+                pending += counts
             else:
                 raise self.error(f"a {kind} outside a gate")
         if len(sums) > 1:

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from .ir import Cell
 from .models import SequenceRegressor
-from .results import DEFAULT_PROTOCOL, Protocol, Result, Run
+from .results import DEFAULT_PROTOCOL, THREADS, Protocol, Result, Run
 from .tasks import Data, Examples, Task, find_task
 
 OnEpoch: TypeAlias = Callable[[int, float], None]
@@ -47,7 +47,7 @@ def train(
     run = Run(cell, task, protocol, seed)
     fit = _Fit(run, find_task(task))
     began = time.perf_counter()
-    with _one_thread(), torch.enable_grad():
+    with _own_threads(), torch.enable_grad():
         fit.epochs(on_epoch or (lambda epoch, nmse: None))
         test = fit.test()
     return Result.of(
@@ -83,9 +83,9 @@ def nmse(model: nn.Module, examples: Examples, variance: float) -> float:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _own_threads() -> Iterator[None]:
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(THREADS)
     try:
         yield
     finally:

@@ -2,19 +2,19 @@
 
 import json
 import time
-from collections.abc import Iterable
-from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 from random import Random
 
 import networkx as nx
-import pynauty
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from isomorphism import cell_graph, isomorphic, nauty_form, wl_hash
-from programs import Program, random_program, random_text, texts, write
+from near_misses import near_miss
+from program_text import write
+from programs import random_program, random_text, texts
+from wirings import cai_furer_immerman, rook, shrikhande, summed, wired
 
 from fastcell import Cell, canonical, parse
 from fastcell._C import canonical_form
@@ -110,177 +110,44 @@ def test_golden_keys():
         assert parse(text).key == key
 
 
-@given(texts(), st.integers(0, 2**32))
-def test_printing_keeps_the_key(text, _seed):
+@given(texts())
+def test_printing_keeps_the_key(text):
     assert parse(str(parse(text))).key == parse(text).key
 
 
-@given(st.integers(0, 2**32), st.integers(1, 30), st.randoms(use_true_random=False))
-def test_every_text_of_a_program_has_its_key(seed, size, rng):
-    program = random_program(Random(seed), size)
+@given(st.integers(0, 2**32), st.integers(1, 30))
+def test_every_text_of_a_program_has_its_key(seed, size):
+    rng = Random(seed)
+    program = random_program(rng, size)
     assert parse(write(program, rng)).key == parse(write(program, rng)).key
 
 
 # Random pairs against networkx and nauty
 
 
-def near_miss(program: Program, rng: Random) -> Program:
-    """The program with one thing changed, which may even change nothing."""
-    changes = [rewired, rewired, separated, shared, relabelled, exchanged]
-    return rng.choice(changes)(program, rng)
-
-
-def changed(program: Program, index: int, **fields: object) -> Program:
-    values = list(program.values)
-    values[index] = replace(values[index], **fields)
-    return replace(program, values=tuple(values))
-
-
-def rewired(program: Program, rng: Random) -> Program:
-    """One argument read from elsewhere; numbers stay, and rows stay rows."""
-    rows, values = program.rows(), program.values
-    index = rng.choice([i for i, value in enumerate(values) if value.args] or [0])
-    places = [p for p, arg in enumerate(values[index].args) if values[arg].op != "const"]
-    if not places:
-        return program
-    place = rng.choice(places)
-    args = list(values[index].args)
-    usable = [i for i in range(index) if rows[i] >= rows[args[place]] and values[i].op != "const"]
-    args[place] = rng.choice(usable)
-    return changed(program, index, args=tuple(args))
-
-
-def separated(program: Program, rng: Random) -> Program:
-    """One reader of a parameter gets a copy of its own."""
-    values = program.values
-    reads = [
-        (reader, place)
-        for reader, value in enumerate(values)
-        for place, arg in enumerate(value.args)
-        if values[arg].op in ("linear", "scalar", "vector")
-    ]
-    if not reads:
-        return program
-    reader, place = rng.choice(reads)
-    args = list(values[reader].args)
-    longer = replace(program, values=(*values, values[args[place]]))
-    args[place] = len(values)
-    return changed(longer, reader, args=tuple(args))
-
-
-def shared(program: Program, rng: Random) -> Program:
-    """Two equal parameters become one."""
-    values = program.values
-    alike = [
-        (a, b)
-        for a, b in combinations(range(len(values)), 2)
-        if values[a] == values[b] and values[a].op in ("linear", "scalar", "vector")
-    ]
-    if not alike:
-        return program
-    kept, gone = rng.choice(alike)
-    move = {gone: kept}
-    moved = [
-        replace(value, args=tuple(move.get(arg, arg) for arg in value.args)) for value in values
-    ]
-    outputs = tuple(move.get(output, output) for output in program.outputs)
-    return replace(program, values=tuple(moved), outputs=outputs)
-
-
-def relabelled(program: Program, rng: Random) -> Program:
-    """Another bias flag, number or op."""
-    index = rng.randrange(len(program.values))
-    value = program.values[index]
-    if value.op == "linear":
-        return changed(program, index, bias=not value.bias)
-    if value.op in ("const", "scalar", "vector"):
-        return changed(program, index, number=value.number + 1.0)
-    other = {"tanh": "sigmoid", "add": "mul", "mul": "add", "sub": "add", "abs": "neg"}
-    return changed(program, index, op=other.get(value.op, value.op))
-
-
-def exchanged(program: Program, rng: Random) -> Program:
-    """Arguments, or new states, the other way round."""
-    pairs = [i for i, value in enumerate(program.values) if value.op in ("sub", "div")]
-    if pairs and rng.random() < 0.5:
-        index = rng.choice(pairs)
-        args = program.values[index].args
-        if program.values[args[0]].op != "const":
-            return changed(program, index, args=args[::-1])
-    return replace(program, outputs=program.outputs[::-1])
+ACROSS = [(0, 3), (0, 4), (1, 4), (1, 5), (2, 5), (2, 3)]
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_keys_agree_with_isomorphism_on_random_pairs(part):
-    """Four parts of 2,500 pairs: two texts of a program, of its near miss, and one of each."""
+    """210 programs a part: three texts of each and three of its near miss, in 12 pairs."""
     rng, unlike = Random(part), 0
-    for _ in range(625):
-        program = random_program(rng, rng.randint(2, 9))
+    for _ in range(210):
+        program = random_program(rng, rng.randint(2, 8))
         missed = near_miss(program, rng)
-        cells = [parse(write(each, rng)) for each in (program, program, missed, missed)]
+        cells = [parse(write(each, rng)) for each in (program, missed) for _ in range(3)]
         graphs = [cell_graph(each) for each in cells]
         forms = [nauty_form(graph) for graph in graphs]
-        for a, b in ((0, 1), (2, 3), (0, 2), (1, 3)):
+        for a, b in [*combinations(range(3), 2), *combinations(range(3, 6), 2), *ACROSS]:
             same = isomorphic(graphs[a], graphs[b])
             assert same == (forms[a] == forms[b]), "networkx and nauty"
             assert same == (cells[a].key == cells[b].key), f"{cells[a]}\n{cells[b]}"
-            assert same or (a, b) not in ((0, 1), (2, 3))
+            assert same or (a, b) in ACROSS
             unlike += not same
-    assert unlike > 600, "too few near misses differ"
+    assert unlike > 210 * 4, "too few near misses differ"
 
 
 # Pairs that colour refinement can't tell apart
-
-
-def wired(graph: nx.Graph, rng: Random | None = None) -> Cell:
-    """Vertices are `linear`s of the same sources; an edge is the product of two; all are summed."""
-    vertices, edges = list(graph), list(graph.edges)
-    if rng:
-        rng.shuffle(vertices)
-        rng.shuffle(edges)
-    names = {vertex: f"a{index}" for index, vertex in enumerate(vertices)}
-    lines = [f"{name} = linear(x, h)" for name in names.values()]
-    lines += [f"p{index} = {names[a]} * {names[b]}" for index, (a, b) in enumerate(edges)]
-    return summed(lines, (f"p{index}" for index in range(len(edges))))
-
-
-def summed(lines: list[str], terms: Iterable[str]) -> Cell:
-    total = "x"
-    for index, term in enumerate(terms):
-        lines.append(f"s{index} = {total} + {term}")
-        total = f"s{index}"
-    return parse("\n    ".join(["def f(x, h):", *lines, f"return {total} + h"]))
-
-
-def shrikhande() -> nx.Graph:
-    """The rival of the 4 x 4 rook's graph: both strongly regular, (16, 6, 2, 2)."""
-    steps = [(0, 1), (1, 0), (1, 1)]
-    points = product(range(4), repeat=2)
-    return nx.Graph(
-        ((a, b), ((a + da) % 4, (b + db) % 4)) for a, b in points for da, db in steps
-    )
-
-
-def rook(n: int) -> nx.Graph:
-    return nx.line_graph(nx.complete_bipartite_graph(n, n))
-
-
-def cai_furer_immerman(base: nx.Graph, twisted: bool) -> nx.Graph:
-    """Even subsets of the edges at each vertex, joined along edges; one edge is crossed."""
-    graph = nx.Graph()
-    crossed = next(iter(base.edges)) if twisted else None
-    for vertex in base:
-        ends = [frozenset((vertex, other)) for other in base[vertex]]
-        for chosen in product((0, 1), repeat=len(ends)):
-            if sum(chosen) % 2 == 0:
-                graph.add_edges_from(
-                    (("inner", vertex, chosen), (vertex, end, bit))
-                    for end, bit in zip(ends, chosen, strict=True)
-                )
-    for a, b in base.edges:
-        end, swap = frozenset((a, b)), (a, b) == crossed
-        graph.add_edges_from(((a, end, bit), (b, end, bit ^ swap)) for bit in (0, 1))
-    return graph
 
 
 ALIKE = {
@@ -321,10 +188,10 @@ def test_pairs_that_colour_refinement_takes_for_one(a, b):
 def test_random_regular_wirings_agree_with_nauty():
     """Refinement sees nothing in any of them; there are 21 cubic graphs on 10 vertices."""
     keys: dict[object, str] = {}
-    for seed in range(300):
+    for seed in range(120):
         each = wired(nx.random_regular_graph(3, 10, seed), Random(seed))
         assert keys.setdefault(nauty_form(cell_graph(each)), each.key) == each.key
-    assert 15 <= len(keys) == len(set(keys.values())) <= 21
+    assert 12 <= len(keys) == len(set(keys.values())) <= 21
 
 
 # The canonical form of any graph
@@ -400,9 +267,7 @@ SYMMETRIC = {
     "two halves": lambda rng: halves(200),
     "all pairs of 20": lambda rng: wired(nx.complete_graph(20), rng),
     "a ring of 500": lambda rng: wired(nx.cycle_graph(500), rng),
-    "50 rings of 6": lambda rng: wired(
-        nx.disjoint_union_all([nx.cycle_graph(6)] * 50), rng
-    ),
+    "50 rings of 6": lambda rng: wired(nx.disjoint_union_all([nx.cycle_graph(6)] * 50), rng),
     "a hypercube": lambda rng: wired(nx.hypercube_graph(6), rng),
     "a tree": lambda rng: wired(nx.balanced_tree(3, 5), rng),
     "a 9 x 9 rook": lambda rng: wired(rook(9), rng),
@@ -424,7 +289,7 @@ def test_symmetric_cells_are_quick(make):
 
 
 def test_the_longest_text_is_quick():
-    """9,000 interchangeable linears in 90,000 characters."""
+    """8,000 interchangeable linears in 88,000 characters."""
     sources = ", ".join(["linear(x)"] * 8_000)
     each = parse(f"def f(x, _h):\n    return linear({sources})")
     started = time.process_time()
@@ -438,10 +303,10 @@ def doublings(times: int, last: str) -> str:
 
 
 def test_counts_are_exact_however_large():
-    """2^4000 x + 2^4000 h + h, and one h or x more."""
-    plain, again, other = (parse(doublings(4_000, last)) for last in ("h", "(h + h)", "x"))
+    """2^3000 x + 2^3000 h + h, and one h or x more."""
+    plain, again, other = (parse(doublings(3_000, last)) for last in ("h", "(h + h)", "x"))
     assert len({plain.key, again.key, other.key}) == 3
-    assert plain.key == parse(doublings(4_000, "h").replace("x + h", "h + x")).key
+    assert plain.key == parse(doublings(3_000, "h").replace("x + h", "h + x")).key
 
 
 def test_sums_that_flatten_without_bound_are_refused():
@@ -454,7 +319,7 @@ def test_sums_that_flatten_without_bound_are_refused():
 def test_a_search_without_bound_is_refused(monkeypatch):
     each = wired(rook(4))
     monkeypatch.setattr(canonical, "MAX_STEPS", 1_000)
-    with pytest.raises(KeyLimitError, match="67 values .* 1,000 steps, found one too symmetric"):
+    with pytest.raises(KeyLimitError, match=r"67 values .* 1,000 steps, found one that is too sym"):
         each.key  # noqa: B018
 
 

@@ -1,11 +1,17 @@
 """Lowering, run by the torch interpreter, against eager autograd in float64."""
 
+from random import Random
+
 import pytest
 import torch
+from program_text import write
+from programs import random_program
 
+from fastcell import _C, parse
 from fastcell.backends import eager, reference
 from fastcell.library import CELLS
-from fastcell.lower import lower
+from fastcell.lower import lower, saved_sequences
+from fastcell.ops import BINARY, UNARY
 
 T, B = 5, 3
 
@@ -69,3 +75,44 @@ def test_programs_match_eager(name):
     torch.testing.assert_close(forward.writes[cell.states[0].name], histories[0][1:])
     for gradient, reference_gradient in zip(grads, expected, strict=True):
         torch.testing.assert_close(gradient, reference_gradient)
+
+
+@pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "layernorm_lstm", "adding_dag"])
+def test_listings(golden, name):
+    """What `print(program)` shows, forward and backward."""
+    lowered = lower(CELLS[name], 64, 64)
+    golden(f"program_{name}.txt", f"{lowered.forward}\n\n{lowered.backward}\n")
+
+
+@pytest.mark.parametrize("seed", range(60))
+@torch.no_grad()
+def test_random_programs_match_eager(seed):
+    rng = Random(seed)
+    cell = parse(write(random_program(rng, size=12), rng))
+    x, states, parameters = make_case(cell, 4, 4, seed)
+    with torch.enable_grad():
+        histories, seeds, expected = eager_gradients(cell, x, states, parameters)
+    _, grads = run_lowered(cell, x, states, parameters, seeds)
+    for gradient, reference_gradient in zip(grads, expected, strict=True):
+        torch.testing.assert_close(gradient, reference_gradient, rtol=1e-8, atol=1e-8)
+
+
+def test_backward_can_leave_the_input_out():
+    whole, without = (lower(CELLS["gru"], 64, 64, input_gradient=i) for i in (True, False))
+    assert whole.forward == without.forward
+    assert [name for name, _ in whole.backward.writes] == ["grad.x"]
+    assert not without.backward.writes
+    assert saved_sequences(CELLS["gru"]) == saved_sequences(CELLS["gru"], (True,))
+
+
+def test_what_is_kept():
+    """Products and the states that the derivative reads; nothing that arithmetic gives back."""
+    assert saved_sequences(CELLS["rnn"]) == ()
+    assert saved_sequences(CELLS["lstm"]) == ("c", "kept.i", "kept.f", "kept.g", "kept.o")
+    assert len(saved_sequences(CELLS["adding_dag"])) == 5
+
+
+def test_op_tables_agree():
+    """The rows of csrc/ops.def are those of ops.py, and derivatives read the same."""
+    assert {name: op.reads.value for name, op in UNARY.items()} == _C.DERIVATIVE_READS
+    assert {*BINARY, "muladd", *(f"{name}_grad" for name in UNARY)} <= set(_C.OPCODES)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TOLERANCE
+from programs import random_text
 from torch.func import functional_call, grad, vmap
 
 import fastcell
@@ -65,8 +66,21 @@ def test_library_cells_match_eager(name, shape, dtype):
 
 
 def test_random_space_cells_match_eager():
-    for number, code in enumerate(space.sample(120, seed=5)):
+    for number, code in enumerate(space.sample(48, seed=5)):
         assert_agrees(space.decode(int(code)), (3, 2, 7), torch.float64, seed=number)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_match_eager(seed):
+    """x elementwise or not, norms, vectors, several states: whatever the language has."""
+    cell = fastcell.parse(random_text(seed, size=14))
+    assert_agrees(cell, (4, 3, 7), torch.float64, seed)
+
+
+@pytest.mark.slow
+def test_500_random_space_cells_match_eager():
+    for number, code in enumerate(space.sample(500, seed=6)):
+        assert_agrees(space.decode(int(code)), (5, 3, 20), torch.float32, seed=number)
 
 
 def test_thread_counts_agree_and_repeat():

@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from standins import OPTIONS, fake
 
 from fastcell import StoreError, TaskError, space
 from fastcell.library import CELLS
@@ -27,19 +27,6 @@ from fastcell.search import (
 )
 from fastcell.store import Store
 from fastcell.training import train
-
-OPTIONS = Options(candidates=500, train=4, seed=7, protocol=Protocol(epochs=2))
-
-
-def fake(cell, task, protocol, seed, on_epoch):
-    """A stand-in: results that depend on the cell alone, and a note of what was trained."""
-    value = int(cell.key[:6], 16) / 2**24
-    on_epoch(1, value)
-    time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
-    with Path(os.environ["FAKE_LOG"]).open("a") as log:
-        log.write(f"{cell.key}\n")
-    run = Run(cell, task, protocol, seed)
-    return Result.of(run, "done", epochs=1, validation=(value,), test=value / 2)
 
 
 @pytest.fixture
@@ -166,12 +153,17 @@ def test_one_process_or_two_with_the_real_training(tmp_path):
 
 SEARCH = """
 import sys
-import test_search
+from fastcell.search import search
+from fastcell.store import Store
+from standins import OPTIONS, fake
 if __name__ == "__main__":
-    with test_search.Store(sys.argv[1]) as store:
-        for result in test_search.search(test_search.OPTIONS, store, test_search.fake, int(sys.argv[2])):
+    with Store(sys.argv[1]) as store:
+        for result in search(OPTIONS, store, fake, int(sys.argv[2])):
             print(result.to_json())
 """
+
+
+KILLS = 3
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -191,14 +183,14 @@ def test_killed_at_any_moment_it_resumes(tmp_path, log, monkeypatch, jobs):
         begun = len(log())
         command = [sys.executable, str(script), str(path), str(jobs)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            if kills < 4:
+            if kills < KILLS:
                 wait_for_more(log, begun, process)
                 time.sleep(moments.uniform(0, 0.2))
                 process.send_signal(signal.SIGKILL)
             output, _ = process.communicate()
         kills += process.returncode == -signal.SIGKILL
         assert not set(log()[begun:]) & set(recorded)
-    assert kills == 4
+    assert kills == KILLS
     assert [Result.from_json(line) for line in output.splitlines()] == expected
 
 

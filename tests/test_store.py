@@ -117,7 +117,7 @@ def test_what_was_recorded_outlives_kill(path):
 
 
 def test_missing_folder(tmp_path):
-    with pytest.raises(StoreError, match="unable to open.*expected a writable folder that exists"):
+    with pytest.raises(StoreError, match=r"unable to open.*expected a writable folder that exists"):
         Store(tmp_path / "missing" / "results.sqlite")
 
 
@@ -191,7 +191,7 @@ def test_read_only_file(shared_folder, unprivileged):
     with Store(path) as store:
         store.add(make_result())
     path.chmod(0o444)
-    with pytest.raises(StoreError, match="readonly.*make the file and its folder writable"):
+    with pytest.raises(StoreError, match=r"readonly.*make the file and its folder writable"):
         Store(path).add(make_result(1))
 
 

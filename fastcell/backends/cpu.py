@@ -117,12 +117,14 @@ def backward(
     """
     (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
     names = [str(node.name) for node in cell.sources]
-    x_gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
+    kernel = backward_kernel(cell, input_size, hidden_size, x.dtype, input_gradient)
+    written = ("sequence", f"grad.{names[0]}") in kernel.tensors
+    x_gradient = (x.new_empty if written else x.new_zeros)(x.shape)
     state_gradients = [torch.empty_like(state).contiguous() for state in states]
     sequences = dict(zip(saved_sequences(cell), saved, strict=True))
     sequences |= {names[0]: x, names[1]: output}
     tensors = {("sequence", name): rows(sequence) for name, sequence in sequences.items()}
-    if input_gradient:
+    if written:
         tensors[("sequence", f"grad.{names[0]}")] = x_gradient
     if gradients[0] is not None:
         tensors[("sequence", f"grad.{names[1]}")] = rows(gradients[0])
@@ -136,7 +138,6 @@ def backward(
     tensors |= _parameters(parameters)
     parameter_gradients = {name: _gradient(p, hidden_size) for name, p in parameters.items()}
     tensors |= {("gradient", name): g for name, g in parameter_gradients.items()}
-    kernel = backward_kernel(cell, input_size, hidden_size, x.dtype, input_gradient)
     kernel.run(tensors, steps, batch)
     grads = [
         gradient.sum() if parameters[name].dim() == 0 else gradient

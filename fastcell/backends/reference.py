@@ -67,7 +67,7 @@ class _Machine:
             if item.source is None:
                 self._add(item.param, gradient.sum(0))
             else:
-                self._add(f"{item.param}[{item.position}]", gradient.T @ values[item.source])
+                self._add(f"{item.param}[{item.position}]", gradient.T @ self._rows(values[item.source]))
         self.carries = {
             name: values[index].expand_as(batch) for name, index in self.program.carries
         }
@@ -89,7 +89,8 @@ class _Machine:
             case "scalar" | "vector":
                 return self.parameters[str(node.param)].reshape(-1)
             case "linear":
-                product = torch.cat(args, -1) @ self.parameters[f"{node.param}.weight"].T
+                rows = [self._rows(arg) for arg in args]
+                product = torch.cat(rows, -1) @ self.parameters[f"{node.param}.weight"].T
                 return product + self.parameters[f"{node.param}.bias"] if node.bias else product
             case "pullback":
                 return self._pullback(node, args)
@@ -102,6 +103,11 @@ class _Machine:
         if node.op.endswith("_grad"):
             return UNARY[node.op.removesuffix("_grad")].derivative(_ALGEBRA, *args)
         return UNARY[node.op].forward(_ALGEBRA, args[0])
+
+    def _rows(self, value: Tensor) -> Tensor:
+        """A vector, repeated for each row of the batch; anything else as it is."""
+        batch = len(next(iter(self.carries.values())))
+        return value.expand(batch, -1) if value.dim() == 1 else value
 
     def _pullback(self, node: Node, args: list[Tensor]) -> Tensor:
         total = args[-1] if node.bias else torch.zeros(())

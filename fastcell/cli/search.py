@@ -30,7 +30,7 @@ def command(
     trained beside them. Every result is kept in --out: the same command goes on from there.
     """
     protocol = Protocol(epochs, batch_size, optimizer, learning_rate, clip, hidden_size, dtype)
-    from ..search import Options, search
+    from ..search import Options, is_reference, search
     from ..store import Store
     from ..training import train as train_cell
     from .progress import Bars
@@ -40,7 +40,7 @@ def command(
     with common.resumable(), Store(path) as store, Bars() as bars:
         results = search(options, store, train_cell, jobs, bars)
     if json:
-        rows = [result.to_dict() for result in results]
+        rows = [{**result.to_dict(), "reference": is_reference(result)} for result in results]
         common.print_json({"options": options.as_plan(), "results": rows})
     else:
         _print(results, options.candidates, options.train, seed)
