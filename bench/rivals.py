@@ -74,9 +74,7 @@ def one_pass(module: nn.Module, x: Tensor, kind: str) -> Callable[[], object]:
     return lambda: torch.autograd.grad(module(x)[0], leaves, seed)
 
 
-def take_turns(
-    rivals: dict[str, Callable[[], object]], seconds: float
-) -> dict[str, list[float]]:
+def take_turns(rivals: dict[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
     """Seconds a pass, for each rival; every rival has at least five turns."""
     for run in rivals.values():
         run()

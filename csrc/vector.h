@@ -50,8 +50,8 @@ FASTCELL_INLINE V where(Mask<V> test, V yes, V no) {
   return test ? yes : no;
 }
 
-// The lesser and the greater of two; b if either is NaN. Compilers turn the plain expression into
-// the one instruction it is only where NaN doesn't count.
+// The lesser and the greater of two, b if either is NaN; and the square root. Compilers don't find
+// the instruction for either (NaN, errno), so where there is one it is named below.
 template <class V>
 FASTCELL_INLINE V least(V a, V b) {
   return where<V>(a < b, a, b);
@@ -60,30 +60,31 @@ template <class V>
 FASTCELL_INLINE V greatest(V a, V b) {
   return where<V>(a > b, a, b);
 }
-
-#define FASTCELL_EXTREMES(T, bits, suffix)                                                 \
-  template <>                                                                              \
-  FASTCELL_INLINE Vector<T> least(Vector<T> a, Vector<T> b) {                              \
-    return (Vector<T>)_mm##bits##_min_##suffix(a, b);                                      \
-  }                                                                                        \
-  template <>                                                                              \
-  FASTCELL_INLINE Vector<T> greatest(Vector<T> a, Vector<T> b) {                           \
-    return (Vector<T>)_mm##bits##_max_##suffix(a, b);                                      \
-  }
-#if FASTCELL_VECTOR_BYTES == 32 && defined(__AVX__)
-FASTCELL_EXTREMES(float, 256, ps)
-FASTCELL_EXTREMES(double, 256, pd)
-#elif FASTCELL_VECTOR_BYTES == 16 && defined(__SSE2__)
-FASTCELL_EXTREMES(float, , ps)
-FASTCELL_EXTREMES(double, , pd)
-#endif
-#undef FASTCELL_EXTREMES
-
 template <class V>
-FASTCELL_INLINE V sqrt(V x) {
-  V root;
-  for (int i = 0; i < lanes<Element<V>>; ++i) root[i] = __builtin_sqrt(x[i]);
-  return root;
+FASTCELL_INLINE V sqrt(V a) {
+  for (int i = 0; i < lanes<Element<V>>; ++i) a[i] = __builtin_sqrt(a[i]);
+  return a;
 }
+
+#define FASTCELL_INSTRUCTIONS(T, min, max, root)                                             \
+  template <>                                                                                \
+  FASTCELL_INLINE Vector<T> least(Vector<T> a, Vector<T> b) { return (Vector<T>)min; }       \
+  template <>                                                                                \
+  FASTCELL_INLINE Vector<T> greatest(Vector<T> a, Vector<T> b) { return (Vector<T>)max; }    \
+  template <>                                                                                \
+  FASTCELL_INLINE Vector<T> sqrt(Vector<T> a) { return (Vector<T>)root; }
+#if FASTCELL_VECTOR_BYTES == 64 && defined(__AVX512F__)
+FASTCELL_INSTRUCTIONS(float, _mm512_maskz_min_ps(-1, a, b), _mm512_maskz_max_ps(-1, a, b),
+                      _mm512_maskz_sqrt_ps(-1, a))
+FASTCELL_INSTRUCTIONS(double, _mm512_maskz_min_pd(-1, a, b), _mm512_maskz_max_pd(-1, a, b),
+                      _mm512_maskz_sqrt_pd(-1, a))
+#elif FASTCELL_VECTOR_BYTES == 32 && defined(__AVX__)
+FASTCELL_INSTRUCTIONS(float, _mm256_min_ps(a, b), _mm256_max_ps(a, b), _mm256_sqrt_ps(a))
+FASTCELL_INSTRUCTIONS(double, _mm256_min_pd(a, b), _mm256_max_pd(a, b), _mm256_sqrt_pd(a))
+#elif FASTCELL_VECTOR_BYTES == 16 && defined(__SSE2__)
+FASTCELL_INSTRUCTIONS(float, _mm_min_ps(a, b), _mm_max_ps(a, b), _mm_sqrt_ps(a))
+FASTCELL_INSTRUCTIONS(double, _mm_min_pd(a, b), _mm_max_pd(a, b), _mm_sqrt_pd(a))
+#endif
+#undef FASTCELL_INSTRUCTIONS
 
 }  // namespace fastcell::FASTCELL_ISA

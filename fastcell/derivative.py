@@ -7,7 +7,7 @@ an edge; `partition` then decides which of those values are kept and which are c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .node import Builder, Node
@@ -119,7 +119,7 @@ class _Reverse:
         self.terms[a].plus.append(self.new("row_mean", g))
 
 
-_RULES = {
+_RULES: dict[str, Callable[..., None]] = {
     "add": _Reverse.add,
     "sub": _Reverse.sub,
     "mul": _Reverse.mul,

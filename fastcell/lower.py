@@ -1,10 +1,10 @@
 """Lowering: a Cell with sizes becomes two Programs, forward and backward.
 
-    expand       row-wise ops in terms of elementwise ones and row_mean
-    differentiate, then choose what the forward pass keeps for the backward pass
-    extract      each Program's own nodes, with reads and carries in place of the cell's sources
-    fuse         a * b + c where the product has no other use
-    hoist        products with what depends on x alone move before the loop, for all steps at once
+expand       row-wise ops in terms of elementwise ones and row_mean
+differentiate, then choose what the forward pass keeps for the backward pass
+extract      each Program's own nodes, with reads and carries in place of the cell's sources
+fuse         a * b + c where the product has no other use
+hoist        products with what depends on x alone move before the loop, for all steps at once
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def compiled_scan(
     tensors = [x, *states, *parameters.values()]
     save = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     if torch._C._are_functorch_transforms_active():
-        results = _Transformed.apply(cell.text, save, len(states), *tensors)
+        results = _apply(_Transformed, cell.text, save, len(states), *tensors)
     else:
         values = list(parameters.values())
         results = torch.ops.fastcell.scan(x, list(states), values, cell.text, save)
@@ -91,7 +91,6 @@ def _scan_backward_cpu(
     return [x_gradient, *state_gradients, *parameter_gradients]
 
 
-@torch.library.register_fake("fastcell::scan", lib=_library)
 def _scan_fake(
     x: Tensor, states: list[Tensor], parameters: list[Tensor], cell: str, save: bool
 ) -> list[Tensor]:
@@ -103,7 +102,6 @@ def _scan_fake(
     return [output, *finals, *(x.new_empty(steps, batch, hidden) for _ in range(kept))]
 
 
-@torch.library.register_fake("fastcell::scan_backward", lib=_library)
 def _scan_backward_fake(
     x: Tensor,
     states: list[Tensor],
@@ -114,6 +112,10 @@ def _scan_backward_fake(
     input_gradient: bool,
 ) -> list[Tensor]:
     return [x.new_empty(x.shape)] + [t.new_empty(t.shape) for t in (*states, *parameters)]
+
+
+torch.library.register_fake("fastcell::scan", _scan_fake, lib=_library)
+torch.library.register_fake("fastcell::scan_backward", _scan_backward_fake, lib=_library)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
@@ -134,7 +136,7 @@ def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
     if torch._C._are_functorch_transforms_active():
         sizes = [len(each) for each in args[1:]]
         flat = [tensor for each in args[1:] for tensor in each]
-        results = _TransformedBackward.apply(ctx.cell, x_needed, sizes, x, *flat)
+        results = _apply(_TransformedBackward, ctx.cell, x_needed, sizes, x, *flat)
     else:
         results = torch.ops.fastcell.scan_backward(*args, ctx.cell, x_needed)
     first = 1 + ctx.states
@@ -191,6 +193,11 @@ class _TransformedBackward(torch.autograd.Function):
         _no_second_derivative(ctx, *gradients)
 
 
+def _apply(function: Any, *args: Any) -> tuple[Tensor, ...]:
+    results: tuple[Tensor, ...] = function.apply(*args)
+    return results
+
+
 def _no_second_derivative(ctx: Any, *_: Any) -> None:
     raise BackendError(
         "fastcell::scan has no second derivative: expected one backward pass; found a second one"
@@ -199,6 +206,7 @@ def _no_second_derivative(ctx: Any, *_: Any) -> None:
 
 
 torch.library.register_autograd("fastcell::scan_backward", _no_second_derivative, lib=_library)
+
 
 def _replicas(op: Callable[..., list[Tensor]]) -> Callable[..., tuple[list[Tensor], list[int]]]:
     """The vmap rule: a run for each replica, whatever of it is stacked."""

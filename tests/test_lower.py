@@ -91,7 +91,7 @@ def test_random_programs_match_eager(seed):
     cell = parse(write(random_program(rng, size=12), rng))
     x, states, parameters = make_case(cell, 4, 4, seed)
     with torch.enable_grad():
-        histories, seeds, expected = eager_gradients(cell, x, states, parameters)
+        _, seeds, expected = eager_gradients(cell, x, states, parameters)
     _, grads = run_lowered(cell, x, states, parameters, seeds)
     for gradient, reference_gradient in zip(grads, expected, strict=True):
         torch.testing.assert_close(gradient, reference_gradient, rtol=1e-8, atol=1e-8)

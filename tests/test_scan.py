@@ -42,19 +42,19 @@ def make_case(cell, shape, dtype, seed=0):
 
 
 def results(scan, cell, case):
-    """(outputs and finals, gradients of x, states and parameters)."""
+    """Outputs, finals, then the gradients of x, states and parameters."""
     x, states, parameters, seeds = case
     output, finals = scan(cell, x, states, parameters)
     values = [output, *finals]
     leaves = [x, *states, *parameters.values()]
     grads = torch.autograd.grad(values, leaves, seeds, materialize_grads=True)
-    return [value.detach() for value in values], list(grads)
+    return [*(value.detach() for value in values), *grads]
 
 
 def assert_agrees(cell, shape, dtype, seed=0):
     expected = results(eager.scan, cell, make_case(cell, shape, torch.float64, seed))
     found = results(compiled_scan, cell, make_case(cell, shape, dtype, seed))
-    for ours, theirs in zip(sum(found, []), sum(expected, []), strict=True):
+    for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, **TOLERANCE[dtype])
 
 
@@ -90,7 +90,7 @@ def test_thread_counts_agree_and_repeat():
     try:
         for count in (1, 2, 2):
             torch.set_num_threads(count)
-            runs.append(sum(results(compiled_scan, cell, case), []))
+            runs.append(results(compiled_scan, cell, case))
     finally:
         torch.set_num_threads(threads)
     for one, two, again in zip(*runs, strict=True):
@@ -190,7 +190,10 @@ def test_states_that_change_places_and_constant_states():
 
 
 def test_inference_saves_nothing():
-    cell, (x, states, parameters, _) = CELLS["lstm"], make_case(CELLS["lstm"], (3, 2, 4), torch.float32)
+    cell, (x, states, parameters, _) = (
+        CELLS["lstm"],
+        make_case(CELLS["lstm"], (3, 2, 4), torch.float32),
+    )
     values = [p.detach() for p in parameters.values()]
     plain = [s.detach() for s in states]
     results = torch.ops.fastcell.scan(x.detach(), plain, values, str(cell), False)

@@ -6,6 +6,7 @@ one from a fault of the other.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -16,6 +17,14 @@ from ..program import Program
 from .eager import TorchAlgebra
 
 _ALGEBRA = TorchAlgebra()
+
+
+def _elementwise(op: str, args: list[Tensor]) -> Any:
+    if op in BINARY:
+        return BINARY[op].forward(*args)
+    if op.endswith("_grad"):
+        return UNARY[op.removesuffix("_grad")].derivative(_ALGEBRA, *args)
+    return UNARY[op].forward(_ALGEBRA, args[0])
 
 
 @dataclass
@@ -67,7 +76,9 @@ class _Machine:
             if item.source is None:
                 self._add(item.param, gradient.sum(0))
             else:
-                self._add(f"{item.param}[{item.position}]", gradient.T @ self._rows(values[item.source]))
+                self._add(
+                    f"{item.param}[{item.position}]", gradient.T @ self._rows(values[item.source])
+                )
         self.carries = {
             name: values[index].expand_as(batch) for name, index in self.program.carries
         }
@@ -78,9 +89,8 @@ class _Machine:
     def _value(self, node: Node, args: list[Tensor], t: int) -> Tensor:
         match node.op:
             case "read":
-                assert node.param is not None and node.value is not None
-                row = t + int(node.value)
-                return self.sequences[node.param][row] if row >= 0 else self.initial[node.param]
+                row, name = t + int(node.value or 0), str(node.param)
+                return self.sequences[name][row] if row >= 0 else self.initial[name]
             case "carry":
                 return self.carries[str(node.param)]
             case "const":
@@ -98,11 +108,7 @@ class _Machine:
                 return args[0] * args[1] + args[2]
             case "row_mean":
                 return args[0].mean(-1, keepdim=True).expand_as(args[0])
-        if node.op in BINARY:
-            return BINARY[node.op].forward(*args)
-        if node.op.endswith("_grad"):
-            return UNARY[node.op.removesuffix("_grad")].derivative(_ALGEBRA, *args)
-        return UNARY[node.op].forward(_ALGEBRA, args[0])
+        return cast(Tensor, _elementwise(node.op, args))
 
     def _rows(self, value: Tensor) -> Tensor:
         """A vector, repeated for each row of the batch; anything else as it is."""
@@ -118,7 +124,7 @@ class _Machine:
     def _block(self, linear: str, position: int) -> Tensor:
         """The columns of a weight that belong to one source."""
         weight = self.parameters[f"{linear}.weight"]
-        return weight.split(list(self.program.widths[linear]), -1)[position]
+        return torch.split(weight, list(self.program.widths[linear]), -1)[position]
 
     def outcome(self) -> Outcome:
         writes = {
