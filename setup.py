@@ -30,6 +30,7 @@ ONCE = [
     "csrc/bind_scan.cpp",
     "csrc/decode.cpp",
     "csrc/dispatch.cpp",
+    "csrc/packed.cpp",
     "csrc/plan.cpp",
     "csrc/scan_program.cpp",
 ]
@@ -44,7 +45,7 @@ COMPILER = os.environ.get("CXX", "g++")
 FLAGS = ["-std=c++17", "-O3", "-g0", "-fPIC", "-fvisibility=hidden", "-fopenmp"]
 WARNINGS = ["-Wall", "-Wextra", "-Wno-psabi"]
 INCLUDES = [f"-I{pybind11.get_include()}", f"-I{sysconfig.get_path('include')}"]
-INSTRUMENTED = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-O1", "-g"]
+INSTRUMENTED = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-O1", "-g1"]
 
 
 class NinjaBuild(build_ext):

@@ -91,15 +91,16 @@ FASTCELL_INLINE void with_rows(int64_t rows, Use use) {
   }
 }
 
-// Cuts `rows` into as few blocks for a kernel as can be, all of nearly the same size (kernels of
-// few rows are slow, so none is left over). Calls block(first row, Number<rows of the block>).
+// Cuts `rows` into blocks of KERNEL_ROWS, the last two sharing what is left: kernels of few rows
+// are slow. Calls block(first row, Number<rows of the block>).
 template <class Block>
 FASTCELL_INLINE void for_row_blocks(int64_t rows, Block block) {
-  int64_t blocks = (rows + KERNEL_ROWS - 1) / KERNEL_ROWS;
-  for (int64_t i = 0, first = 0; i < blocks; ++i) {
-    int64_t next = rows * (i + 1) / blocks;
-    with_rows(next - first, [&](auto M) { block(first, M); });
-    first = next;
+  for (int64_t first = 0, size; first < rows; first += size) {
+    int64_t left = rows - first;
+    size = left >= 2 * KERNEL_ROWS || left == KERNEL_ROWS ? KERNEL_ROWS
+           : left > KERNEL_ROWS                           ? (left + 1) / 2
+                                                          : left;
+    with_rows(size, [&](auto M) { block(first, M); });
   }
 }
 

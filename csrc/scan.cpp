@@ -22,7 +22,7 @@ class Share {
 
   // Packed weights and parameter rows, this share's part of them.
   void setup() {
-    execute(Section::SETUP);
+    if (!job.packed) execute(Section::SETUP);
     if (share != 0) return;
     for (int32_t i = 0; i < job.buffer_count; ++i) {
       const Buffer& buffer = job.buffers[i];

@@ -20,6 +20,7 @@ struct Job {
                                           // and ROW, within a share's `scratch` for the others
   const Instruction* code[SECTIONS + 1];  // section s is [code[s], code[s + 1])
   bool reverse;
+  bool packed;  // the weights are in `shared` already
   const Tensor* tensors;
   int64_t T, B;
   int64_t R, C;  // rows to a tile, steps to a chunk

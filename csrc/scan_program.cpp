@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "packed.h"
+
 namespace fastcell {
 namespace {
 
@@ -40,10 +42,23 @@ struct ScanProgram::Workspace {
   Plan plan;
   Memory shared, scratch;
   int64_t scratch_capacity = 0;
+  PackedWeights packed;
 
   explicit Workspace(const Plan& first) : plan(first), shared(allocate(first.shared_bytes)) {
     std::memset(shared.get(), 0, size_t(first.shared_bytes));
     fit(first);
+  }
+
+  // Whether the weights are packed as they are now; only short runs ask, where packing counts.
+  bool has_packed(const Program& program, const Tensor* tensors) {
+    constexpr int64_t SHORT = 8;  // rows of all steps
+    if (plan.T * plan.B > SHORT) {
+      packed.forget();
+      return false;
+    }
+    if (packed.hold(program, tensors)) return true;
+    packed.remember(program, tensors);
+    return false;
   }
 
   void fit(const Plan& next) {
@@ -71,6 +86,7 @@ void ScanProgram::run(const std::vector<Tensor>& tensors, int64_t T, int64_t B, 
     workspace->fit(make_plan(program, T, B, threads));
   }
   Job job = make_job(*workspace, tensors);
+  job.packed = workspace->has_packed(program, tensors.data());
   std::vector<double> spent(seconds ? job.shares * OPCODES : 0);
   job.seconds = seconds ? spent.data() : nullptr;
   if (job.shares > 1 && getpid() != loaded_in) {

@@ -21,37 +21,46 @@ class CellParameters(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self._learnable = [node for node in cell.nodes if node.param]
-        for node in self._learnable:
+        self._learnable = [(node, _attribute(node)) for node in cell.nodes if node.param]
+        for node, attribute in self._learnable:
             if node.op == "linear":
                 width = sum(cell.source_widths(node, input_size, hidden_size))
                 linear = nn.Linear(width, hidden_size, node.bias, device, dtype)
-                self.add_module(_attribute(node), linear)
+                self.add_module(attribute, linear)
             else:
                 shape = (hidden_size,) if node.op == "vector" else ()
                 start = torch.full(shape, _start(node), device=device, dtype=dtype)
-                self.register_parameter(_attribute(node), nn.Parameter(start))
+                self.register_parameter(attribute, nn.Parameter(start))
 
     def reset_parameters(self) -> None:
         """Weights and biases uniform within 1 / sqrt(fan in), the rest at its initial value."""
-        for node in self._learnable:
-            held = getattr(self, _attribute(node))
+        for node, attribute in self._learnable:
+            held = getattr(self, attribute)
             if node.op == "linear":
                 held.reset_parameters()
             else:
                 nn.init.constant_(held, _start(node))
 
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """That of the parameters, None if there are none."""
+        for node, attribute in self._learnable:
+            held = getattr(self, attribute)
+            dtype: torch.dtype = held.weight.dtype if node.op == "linear" else held.dtype
+            return dtype
+        return None
+
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter by its name in the cell: "g.weight", "g.bias", "alpha"."""
         named: dict[str, Tensor] = {}
-        for node in self._learnable:
-            held = getattr(self, _attribute(node))
+        for node, attribute in self._learnable:
             if node.op == "linear":
-                named[f"{node.param}.weight"] = held.weight
+                linear = self._modules[attribute]
+                named[f"{node.param}.weight"] = linear.weight
                 if node.bias:
-                    named[f"{node.param}.bias"] = held.bias
+                    named[f"{node.param}.bias"] = linear.bias
             else:
-                named[str(node.param)] = held
+                named[str(node.param)] = getattr(self, attribute)
         return named
 
 
@@ -60,7 +69,7 @@ def _start(node: Node) -> float:
     return node.value
 
 
-_TAKEN = frozenset(dir(nn.Module())) | {"tensors", "reset_parameters", "_learnable"}
+_TAKEN = frozenset(dir(nn.Module())) | {"tensors", "reset_parameters", "dtype", "_learnable"}
 
 
 def _attribute(node: Node) -> str:

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .backends import streaming
 from .errors import ShapeError
 from .ir import Cell
 from .parameters import CellParameters
-from .scan import AUTO, check_backend, resolve
+from .scan import AUTO, check_backend, may_stream, resolve
 
 State: TypeAlias = Tensor | tuple[Tensor, ...]
 """One tensor (layers * directions, B, H) per state of the cell; bare when the cell has one."""
@@ -107,9 +108,31 @@ class Recurrent(nn.Module):
             raise ShapeError(f"step: expected one direction, found bidirectional=True: {mend}")
         if x.dim() not in (1, 2):
             raise ShapeError(f"x: expected one step, (B, I) or (I,); found {_shape(x)}")
+        if may_stream(self.backend, x):
+            return self._stream(x, state)
         time = 1 if self.batch_first and x.dim() == 2 else 0
         output, state = self(x.unsqueeze(time), state)
         return output.squeeze(time), state
+
+    def _stream(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """A step in inference, straight on the engine."""
+        batched = x.dim() == 2
+        output = x if batched else x.unsqueeze(0)
+        self._check_input(output)
+        states = self._initial_states(output.unsqueeze(0), state, batched)
+        layers = []
+        for index, layer in enumerate(self._layers()):
+            one = self.num_layers == 1
+            initial = states if one else [state[index : index + 1] for state in states]
+            finals = streaming.step(self.cell, layer, output, initial, layer.tensors())
+            output = finals[0][0]
+            layers.append(finals)
+        news = tuple(
+            each[0] if len(each) == 1 else torch.cat(each) for each in zip(*layers, strict=True)
+        )
+        if batched:
+            return output, _bare_if_one(news)
+        return output.squeeze(0), _bare_if_one(tuple(new.squeeze(1) for new in news))
 
     def extra_repr(self) -> str:
         """The cell, its sizes, and the options that differ from the default, as nn.LSTM's."""
@@ -178,8 +201,7 @@ class Recurrent(nn.Module):
         if x.shape[-1] != self.input_size:
             expected = f"expected input_size = {self.input_size} features in the last axis"
             raise ShapeError(f"x: {expected}; found {x.shape[-1]} in {_shape(x)}")
-        parameter = next(self.parameters(), x)
-        _check_dtype("x", x, parameter.dtype)
+        _check_dtype("x", x, next(self._layers()).dtype or x.dtype)
 
     def _check_sizes(self) -> None:
         self.cell.check_sizes(self.input_size, self.hidden_size)

@@ -45,8 +45,8 @@ def compiled_scan(
     """The operator as a `Scan`."""
     tensors = [x, *states, *parameters.values()]
     save = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    if torch._C._are_functorch_transforms_active():
-        results = _apply(_Transformed, cell.text, save, len(states), *tensors)
+    if save and not torch.compiler.is_compiling():
+        results = _apply(_Differentiable, cell.text, save, len(states), *tensors)
     else:
         values = list(parameters.values())
         results = torch.ops.fastcell.scan(x, list(states), values, cell.text, save)
@@ -149,8 +149,12 @@ torch.library.register_autograd(
 )
 
 
-class _Transformed(torch.autograd.Function):
-    """The operator under torch.func, whose transforms want a Function of plain tensors."""
+class _Differentiable(torch.autograd.Function):
+    """The operator as a Function of plain tensors.
+
+    torch.func's transforms want one, and it costs a fraction of what torch's own wrapping of an
+    operator over lists does; graphs have the operator itself.
+    """
 
     generate_vmap_rule = True
 
@@ -252,3 +256,11 @@ def resolve(name: str, x: Tensor) -> Scan:
         found = f"{x.dtype} on {x.device}"
         raise BackendError(f"backend='cpu': expected float32 or float64 on the CPU; found {found}")
     return _SCANS["cpu" if fits else "eager"] if name == AUTO else _SCANS[name]
+
+
+def may_stream(backend: str, x: Tensor) -> bool:
+    """Whether a single step of x may go straight to the CPU engine: nobody is watching."""
+    watched = torch.is_grad_enabled() or torch.compiler.is_compiling()
+    watched = watched or torch._C._are_functorch_transforms_active() or type(x) is not Tensor
+    plain = x.dtype in cpu.DTYPES and not torch.is_autocast_enabled("cpu")
+    return plain and not watched and resolve(backend, x) is compiled_scan

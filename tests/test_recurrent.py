@@ -477,3 +477,25 @@ def test_a_step_takes_one_step():
 def test_a_cell_without_parameters_runs_in_the_dtype_of_its_input():
     module = Recurrent(fastcell.parse("def mean(x, h): return (x + h) / 2"), 3, 3)
     assert module(torch.ones(2, 1, 3, dtype=torch.float64))[0].dtype == torch.float64
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("batch", [None, 1, 5])
+def test_streaming_equals_the_whole_sequence(cell, layers, batch):
+    """Step by step under no_grad, straight on the engine; weights may change in between."""
+    size = 6
+    module = Recurrent(cell, size, size, num_layers=layers, dtype=torch.float64)
+    shape = (4, size) if batch is None else (4, batch, size)
+    x = torch.randn(shape, dtype=torch.float64)
+    for _ in range(2):
+        state = None
+        with torch.no_grad():
+            outputs = []
+            for each in x:
+                output, state = module.step(each, state)
+                outputs.append(output)
+            expected, expected_state = module(x)
+            torch.testing.assert_close(torch.stack(outputs), expected)
+            torch.testing.assert_close(state, expected_state)
+            for parameter in module.parameters():
+                parameter.data.mul_(0.5)

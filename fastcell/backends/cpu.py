@@ -37,7 +37,7 @@ class Kernel:
 
     def run(self, tensors: Mapping[tuple[str, str], Tensor], steps: int, batch: int) -> None:
         """Runs the Program; a tensor left out is read as zeros, and nothing is written to it."""
-        described = [_describe(self.constants.get(key, tensors.get(key))) for key in self.tensors]
+        described = [describe(self.constants.get(key, tensors.get(key))) for key in self.tensors]
         threads = torch.get_num_threads()
         self.machine.run(np.array(described, np.int64).reshape(-1, 3), steps, batch, threads)
 
@@ -47,7 +47,7 @@ def _constants(bytecode: Bytecode, dtype: torch.dtype) -> dict[tuple[str, str], 
     return {key: torch.tensor([[float(key.name)]], dtype=dtype) for key in keys}
 
 
-def _describe(tensor: Tensor | None) -> tuple[int, int, int]:
+def describe(tensor: Tensor | None) -> tuple[int, int, int]:
     """Address and strides, over time and over rows, in elements; zeros if absent."""
     if tensor is None:
         return 0, 0, 0
