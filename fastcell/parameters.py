@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -55,7 +57,7 @@ class CellParameters(nn.Module):
         named: dict[str, Tensor] = {}
         for node, attribute in self._learnable:
             if node.op == "linear":
-                linear = self._modules[attribute]
+                linear = cast(nn.Linear, self._modules[attribute])
                 named[f"{node.param}.weight"] = linear.weight
                 if node.bias:
                     named[f"{node.param}.bias"] = linear.bias

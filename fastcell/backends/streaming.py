@@ -1,4 +1,4 @@
-"""One time step at a time on the CPU, for inference: the tile machine with next to nothing around it.
+"""One time step at a time on the CPU, for inference: the tile machine and little around it.
 
 A `Stepper` holds a table of the addresses that the machine reads, and fills in what changes from
 step to step. The machine itself notices parameters that are as they were, and packs them once.
@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ..ir import Cell
 from .cpu import describe, forward_kernel, rows
-
 
 _steppers: WeakKeyDictionary[object, Stepper] = WeakKeyDictionary()
 
@@ -46,7 +45,7 @@ class Stepper:
         self.sizes = input_size, hidden_size, dtype
         self.kernel = forward_kernel(cell, input_size, hidden_size, dtype)
         names = [str(node.name) for node in cell.sources]
-        place = {key: at for at, key in enumerate(self.kernel.tensors)}
+        place = {(key.role, key.name): at for at, key in enumerate(self.kernel.tensors)}
         described = [describe(self.kernel.constants.get(key)) for key in self.kernel.tensors]
         self.table = np.array(described, np.int64).reshape(-1, 3)
         reads = [("sequence", names[0]), *(("initial", name) for name in names[1:])]
@@ -63,7 +62,7 @@ class Stepper:
         found = [(parameter.data_ptr(), parameter.stride()) for parameter in parameters]
         held = None if found == self.known else self._describe(parameters, found)
         table = self.table.copy()
-        entry = memoryview(table.reshape(-1))
+        entry = table.reshape(-1).data
         read = [rows(tensor) for tensor in (x, *states)]
         for at, tensor in zip(self.reads_at, read, strict=True):
             if at >= 0:
