@@ -38,7 +38,14 @@ PER_INSTRUCTION_SET = ["csrc/scan.cpp"]
 INSTRUCTION_SETS = {
     "portable": ["-DFASTCELL_VECTOR_BYTES=16"],
     "avx2": ["-DFASTCELL_VECTOR_BYTES=32", "-mavx2", "-mfma"],
-    "avx512": ["-DFASTCELL_VECTOR_BYTES=64", "-mavx512f", "-mavx512dq", "-mavx512vl", "-mfma"],
+    "avx512": [
+        "-DFASTCELL_VECTOR_BYTES=64",
+        "-mavx512f",
+        "-mavx512dq",
+        "-mavx512vl",
+        "-mavx512bw",
+        "-mfma",
+    ],
 }
 
 COMPILER = os.environ.get("CXX", "g++")

@@ -1,4 +1,4 @@
-// Python's view of the tile machine; the only file here that knows Python.
+// Python's view of the tile machine.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -31,7 +31,8 @@ template <class Row>
 std::vector<Row> rows_of(const Array<int32_t>& array, const std::string& name) {
   constexpr int fields = sizeof(Row) / sizeof(int32_t);
   if (array.ndim() != 2 || array.shape(1) != fields) {
-    throw std::invalid_argument(name + ": expected an array (rows, " + std::to_string(fields) + ")");
+    throw std::invalid_argument(name + ": expected an array (rows, " + std::to_string(fields) +
+                                ")");
   }
   std::vector<Row> rows(size_t(array.shape(0)));
   if (!rows.empty()) std::memcpy(rows.data(), array.data(), rows.size() * sizeof(Row));
@@ -39,8 +40,8 @@ std::vector<Row> rows_of(const Array<int32_t>& array, const std::string& name) {
 }
 
 std::unique_ptr<ScanProgram> make_program(const std::string& dtype, int32_t tensors,
-                                          const Array<int32_t>& buffers,
-                                          const Array<int32_t>& code, bool reverse) {
+                                          const Array<int32_t>& buffers, const Array<int32_t>& code,
+                                          bool reverse) {
   return std::make_unique<ScanProgram>(decode(parse_dtype(dtype), tensors, reverse,
                                               rows_of<Buffer>(buffers, "buffers"),
                                               rows_of<Instruction>(code, "code")));
@@ -115,16 +116,22 @@ void bind_scan(py::module_& m) {
       .def("workspace_bytes", &ScanProgram::workspace_bytes, "T"_a, "B"_a, "threads"_a)
       .def_property_readonly("isa", &ScanProgram::isa);
   m.def("isa", [] { return instruction_set().name; }, "The instruction set of new programs.");
-  m.def("isas", [] {
-    std::vector<std::string> names;
-    for (const InstructionSet& set : instruction_sets()) names.push_back(set.name);
-    return names;
-  }, "The instruction sets that run here; FASTCELL_ISA names one to use.");
-  m.def("fma_peak", [](int threads, double seconds, const std::string& dtype) {
-    return fma_peak(threads, seconds, parse_dtype(dtype));
-  }, "threads"_a, "seconds"_a = 0.1, "dtype"_a = "float32",
-     py::call_guard<py::gil_scoped_release>(),
-     "Floating-point operations a second of nothing but multiply-adds.");
+  m.def(
+      "isas",
+      [] {
+        std::vector<std::string> names;
+        for (const InstructionSet& set : instruction_sets()) names.push_back(set.name);
+        return names;
+      },
+      "The instruction sets that run here; FASTCELL_ISA names one to use.");
+  m.def(
+      "fma_peak",
+      [](int threads, double seconds, const std::string& dtype) {
+        return fma_peak(threads, seconds, parse_dtype(dtype));
+      },
+      "threads"_a, "seconds"_a = 0.1, "dtype"_a = "float32",
+      py::call_guard<py::gil_scoped_release>(),
+      "Floating-point operations a second of nothing but multiply-adds.");
 }
 
 }  // namespace fastcell

@@ -79,8 +79,9 @@ void check_buffer(const Program& program, const Buffer& buffer, const Place& pla
   if (buffer.kind >= Kind::ROW) (place / "rows").expect_within(buffer.rows, 1, LARGEST);
   if (buffer.kind == Kind::ROW) {
     (place / "tensor_a").expect_within(buffer.tensor_a, -1, last_tensor);
-    (place / "rows").expect(buffer.rows == 1 || buffer.rows == buffer.width,
-                            std::to_string(buffer.rows), "1 or its width");
+    (place / "rows")
+        .expect(buffer.rows == 1 || buffer.rows == buffer.width, std::to_string(buffer.rows),
+                "1 or its width");
   }
   if (buffer.kind == Kind::CARRY) {
     (place / "tensor_a").expect_within(buffer.tensor_a, -1, last_tensor);
@@ -114,9 +115,11 @@ class Checker {
     bool pack = code.opcode == PACK, unpack = code.opcode == UNPACK;
     Section first = pack ? Section::SETUP : unpack ? Section::FINISH : Section::PRE;
     Section last = pack ? Section::SETUP : unpack ? Section::FINISH : Section::POST;
-    (place / "section").expect(code.section >= first && code.section <= last,
-                               SECTION_NAMES[int(code.section)],
-                               pack ? "SETUP" : unpack ? "FINISH" : "PRE, LOOP or POST");
+    (place / "section")
+        .expect(code.section >= first && code.section <= last, SECTION_NAMES[int(code.section)],
+                pack     ? "SETUP"
+                : unpack ? "FINISH"
+                         : "PRE, LOOP or POST");
   }
 
   // To be asked when b is known to be good.
@@ -143,7 +146,8 @@ class Checker {
       here.expect(good, KIND_NAMES[int(kind)], expected);
     };
     if (role == Role::WEIGHT) return expect(kind == Kind::WEIGHT, "WEIGHT");
-    if (role == Role::PACKED) return expect(kind == Kind::WEIGHT || kind == Kind::ROW, "WEIGHT or ROW");
+    if (role == Role::PACKED)
+      return expect(kind == Kind::WEIGHT || kind == Kind::ROW, "WEIGHT or ROW");
     if (role == Role::GRAD) return expect(kind == Kind::GRAD, "GRAD");
     bool loop = code.section == Section::LOOP;
     bool at_hand = kind == Kind::CHUNK || (loop && (kind == Kind::TILE || kind == Kind::CARRY));
@@ -159,8 +163,9 @@ class Checker {
 
   void check_aligned(const Place& here, int64_t column) const {
     (here / "column").expect_within(column, 0, LARGEST);
-    (here / "column").expect(column % LANES == 0, std::to_string(column),
-                             "a multiple of " + std::to_string(LANES));
+    (here / "column")
+        .expect(column % LANES == 0, std::to_string(column),
+                "a multiple of " + std::to_string(LANES));
   }
 
   // A result may take the place of an operand, but not part of it.

@@ -15,9 +15,9 @@ struct Program {
   int32_t tensors;
   bool reverse;
   std::vector<Buffer> buffers;
-  std::vector<Instruction> code;       // by section, in the order given
-  int32_t sections[SECTIONS + 1];      // section s is code[sections[s]] .. code[sections[s + 1]]
-  std::vector<char> tensor_required;   // for each tensor: read by ROW or PACK, so may not be absent
+  std::vector<Instruction> code;      // by section, in the order given
+  int32_t sections[SECTIONS + 1];     // section s is code[sections[s]] .. code[sections[s + 1]]
+  std::vector<char> tensor_required;  // for each tensor: read by ROW or PACK, so may not be absent
 
   int64_t element_bytes() const { return dtype == Dtype::FLOAT32 ? 4 : 8; }
 };

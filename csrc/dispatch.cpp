@@ -22,7 +22,7 @@ std::vector<InstructionSet> instruction_sets() {
 InstructionSet instruction_set() {
   std::vector<InstructionSet> sets = instruction_sets();
   const char* wanted = std::getenv("FASTCELL_ISA");
-  if (!wanted) return sets.back();
+  if (!wanted || !*wanted) return sets.back();
   std::string names;
   for (const InstructionSet& set : sets) {
     if (std::string(wanted) == set.name) return set;

@@ -51,43 +51,44 @@ struct Zero {
 };
 
 // What a derivative reads is the name of its second parameter, so that it can read nothing else.
-#define FASTCELL_UNARY(name, value, reads, derivative)     \
-  struct Op_##name {                                       \
-    static constexpr Arity arity = UNARY;                  \
-    template <class V>                                     \
-    static FASTCELL_INLINE V apply(V x, V, V) {            \
-      return value;                                        \
-    }                                                      \
-  };                                                       \
-  struct Op_##name##_grad {                                \
-    static constexpr Arity arity = BINARY;                 \
-    template <class V>                                     \
+#define FASTCELL_UNARY(name, value, reads, derivative)                 \
+  struct Op_##name {                                                   \
+    static constexpr Arity arity = UNARY;                              \
+    template <class V>                                                 \
+    static FASTCELL_INLINE V apply(V x, V, V) {                        \
+      return value;                                                    \
+    }                                                                  \
+  };                                                                   \
+  struct Op_##name##_grad {                                            \
+    static constexpr Arity arity = BINARY;                             \
+    template <class V>                                                 \
     static FASTCELL_INLINE V apply(V g, [[maybe_unused]] V reads, V) { \
-      return derivative;                                   \
-    }                                                      \
+      return derivative;                                               \
+    }                                                                  \
   };
-#define FASTCELL_BINARY(name, value)                       \
-  struct Op_##name {                                       \
-    static constexpr Arity arity = BINARY;                 \
-    template <class V>                                     \
-    static FASTCELL_INLINE V apply(V a, V b, V) {          \
-      return value;                                        \
-    }                                                      \
+#define FASTCELL_BINARY(name, value)              \
+  struct Op_##name {                              \
+    static constexpr Arity arity = BINARY;        \
+    template <class V>                            \
+    static FASTCELL_INLINE V apply(V a, V b, V) { \
+      return value;                               \
+    }                                             \
   };
-#define FASTCELL_TERNARY(name, value)                      \
-  struct Op_##name {                                       \
-    static constexpr Arity arity = TERNARY;                \
-    template <class V>                                     \
-    static FASTCELL_INLINE V apply(V a, V b, V c) {        \
-      return value;                                        \
-    }                                                      \
+#define FASTCELL_TERNARY(name, value)               \
+  struct Op_##name {                                \
+    static constexpr Arity arity = TERNARY;         \
+    template <class V>                              \
+    static FASTCELL_INLINE V apply(V a, V b, V c) { \
+      return value;                                 \
+    }                                               \
   };
 #include "ops.def"
 
 // In the order of the opcodes, from COPY on.
 template <class T>
 constexpr Pass<T> passes[] = {
-  pass<T, Copy>, pass<T, Zero>,
+    pass<T, Copy>,
+    pass<T, Zero>,
 #define FASTCELL_UNARY(name, value, reads, derivative) \
   pass<T, Op_##name>, pass<T, Op_##name##_grad>,
 #define FASTCELL_BINARY(name, value) pass<T, Op_##name>,

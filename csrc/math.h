@@ -1,8 +1,8 @@
 // Vector functions of the tile machine, for vectors V of float or double (vector.h).
 //
-// Each takes NaN to NaN and has the right limits at +-inf; results too small for a normal number are 0
-// (the machine runs with denormals flushed, which would otherwise cost a hundred cycles each).
-// Errors are measured in tests/test_tile_machine.py.
+// Each takes NaN to NaN and has the right limits at +-inf; results too small for a normal number
+// are 0 (the machine runs with denormals flushed, which would otherwise cost a hundred cycles
+// each). Errors are measured in tests/test_tile_machine.py.
 #pragma once
 
 #include "vector.h"
@@ -17,10 +17,10 @@ struct Constants<float> {
   static constexpr int MANTISSA = 23;
   static constexpr float ROUNDER = 12582912;  // 1.5 * 2^23: adding it rounds to an integer
   static constexpr float LOG2_E = 1.44269504f, LN2_HIGH = 0.693359375f, LN2_LOW = -2.12194440e-4f;
-  static constexpr float EXP_LIMIT = 88;    // e^-88 counts as 0 beside 1, and e^88 is finite
+  static constexpr float EXP_LIMIT = 88;  // e^-88 counts as 0 beside 1, and e^88 is finite
   static constexpr float LARGEST = 3.40282347e38f;
-  static constexpr float TANH_LIMIT = 20;   // tanh(10) is 1
-  static constexpr float NORMAL_LIMIT = 14;  // P(normal > 14) is 0
+  static constexpr float TANH_LIMIT = 20;           // tanh(10) is 1
+  static constexpr float NORMAL_LIMIT = 14;         // P(normal > 14) is 0
   static constexpr int32_t HALF_BITS = -(1 << 12);  // keeps 12 bits, whose square is exact
   // (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2, error 2^-26 of e^r - 1
   static constexpr float EXPM1[] = {0.499999981f, 0.166665434f, 0.0416672006f, 8.36654719e-3f,
@@ -28,7 +28,7 @@ struct Constants<float> {
   // (|x| + 4) P(normal > |x|) e^(x^2 / 2) as a polynomial in t = 1 - 8 / (|x| + 4), error 2^-27
   static constexpr float NORMAL_SHIFT = 4;
   static constexpr float NORMAL_TAIL[] = {
-      0.755285135f,    -0.607896597f,   0.38713683f,    -0.186523206f,   0.0604041435f,
+      0.755285135f,    -0.607896597f,   0.38713683f,    -0.186523206f,  0.0604041435f,
       -7.52672706e-3f, -3.51498299e-3f, 1.57185847e-3f, 1.84630580e-4f, -1.29527831e-4f};
 };
 
@@ -44,20 +44,20 @@ struct Constants<double> {
   static constexpr double NORMAL_LIMIT = 39;
   static constexpr int64_t HALF_BITS = -(1ll << 27);
   // error 2^-55
-  static constexpr double EXPM1[] = {0.50000000000000051997,  0.16666666666666588942,
-                                     0.041666666666576469364, 0.0083333333333897503294,
+  static constexpr double EXPM1[] = {0.50000000000000051997,   0.16666666666666588942,
+                                     0.041666666666576469364,  0.0083333333333897503294,
                                      0.0013888888931666776638, 1.9841269718672533704e-4,
                                      2.4801505142992298765e-5, 2.7557407720825657577e-6,
                                      2.7626092743415199255e-7, 2.5053764728102713902e-8};
   // in t = 1 - 10 / (|x| + 5), error 2^-57
   static constexpr double NORMAL_SHIFT = 5;
   static constexpr double NORMAL_TAIL[] = {
-      0.76919304975006295591,    -0.66538250289005678118,  0.49530561596997729911,
-      -0.31353315667129619628,   0.16502036617033740862,   -0.069118638706569977462,
+      0.76919304975006295591,    -0.66538250289005678118,   0.49530561596997729911,
+      -0.31353315667129619628,   0.16502036617033740862,    -0.069118638706569977462,
       0.020795066800837913706,   -0.0029933767667058837374, -7.978694080123055023e-4,
       5.4489903339154822023e-4,  -5.9375674776879465604e-5, -4.9762654909790136974e-5,
-      1.668104116602209396e-5,   3.9803846826620996063e-6, -2.7689523531213841719e-6,
-      -3.355371181334201729e-7,  4.3288393630914868084e-7, 4.0880353035626065782e-8,
+      1.668104116602209396e-5,   3.9803846826620996063e-6,  -2.7689523531213841719e-6,
+      -3.355371181334201729e-7,  4.3288393630914868084e-7,  4.0880353035626065782e-8,
       -6.6011413464637133843e-8, -8.2946898114811558195e-9, 7.9421569710182990748e-9,
       1.431933060984008332e-9,   -3.0290539004546706154e-10};
 };

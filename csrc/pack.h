@@ -25,18 +25,18 @@ FASTCELL_INLINE auto each(F f, const Pack<V, N>& a, const Pack<More, N>&... more
   return result;
 }
 
-#define FASTCELL_LANEWISE(op)                                                               \
-  template <class A, class B, int N>                                                        \
-  FASTCELL_INLINE auto operator op(const Pack<A, N>& a, const Pack<B, N>& b) {              \
-    return each([](auto x, auto y) { return x op y; }, a, b);                               \
-  }                                                                                         \
-  template <class V, int N>                                                                 \
-  FASTCELL_INLINE auto operator op(const Pack<V, N>& a, decltype(V{}[0] + 0) b) {                   \
-    return each([b](auto x) { return x op b; }, a);                                         \
-  }                                                                                         \
-  template <class V, int N>                                                                 \
-  FASTCELL_INLINE auto operator op(decltype(V{}[0] + 0) a, const Pack<V, N>& b) {                   \
-    return each([a](auto y) { return a op y; }, b);                                         \
+#define FASTCELL_LANEWISE(op)                                                     \
+  template <class A, class B, int N>                                              \
+  FASTCELL_INLINE auto operator op(const Pack<A, N>& a, const Pack<B, N>& b) {    \
+    return each([](auto x, auto y) { return x op y; }, a, b);                     \
+  }                                                                               \
+  template <class V, int N>                                                       \
+  FASTCELL_INLINE auto operator op(const Pack<V, N>& a, decltype(V{}[0] + 0) b) { \
+    return each([b](auto x) { return x op b; }, a);                               \
+  }                                                                               \
+  template <class V, int N>                                                       \
+  FASTCELL_INLINE auto operator op(decltype(V{}[0] + 0) a, const Pack<V, N>& b) { \
+    return each([a](auto y) { return a op y; }, b);                               \
   }
 FASTCELL_LANEWISE(+)
 FASTCELL_LANEWISE(-)

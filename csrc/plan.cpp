@@ -20,11 +20,12 @@ int64_t aligned(int64_t bytes) { return ceil_div(bytes, ALIGNMENT) * ALIGNMENT; 
 int64_t chunk_steps(const Program& program, int64_t T, int64_t R) {
   int64_t row_bytes = 1;
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.kind == Kind::CHUNK) row_bytes += row_stride(buffer.width) * program.element_bytes();
+    if (buffer.kind == Kind::CHUNK) row_bytes += padded(buffer.width) * program.element_bytes();
   }
   bool gradients = std::any_of(program.code.begin(), program.code.end(),
                                [](const Instruction& code) { return code.opcode == OUTER; });
-  int64_t rows = std::min(gradients ? CHUNK_ROWS_FOR_GRADIENTS : CHUNK_ROWS, CHUNK_BYTES / row_bytes);
+  int64_t rows =
+      std::min(gradients ? CHUNK_ROWS_FOR_GRADIENTS : CHUNK_ROWS, CHUNK_BYTES / row_bytes);
   return std::clamp<int64_t>(rows / R, 1, std::max<int64_t>(T, 1));
 }
 
@@ -49,7 +50,7 @@ int64_t place(const Program& program, Plan& plan, int64_t offset, Which which) {
     const Buffer& buffer = program.buffers[i];
     if (!which(buffer.kind)) continue;
     plan.offsets[i] = offset;
-    int64_t elements = rows_of(buffer, plan.R, plan.C) * row_stride(buffer.width);
+    int64_t elements = rows_of(buffer, plan.R, plan.C) * padded(buffer.width);
     offset += aligned(elements * program.element_bytes());
   }
   return offset;

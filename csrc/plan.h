@@ -9,7 +9,7 @@ namespace fastcell {
 
 struct Plan {
   int64_t T, B;
-  int threads;                   // as asked for; `shares` of them have work
+  int threads;  // as asked for; `shares` of them have work
   int shares;
   int64_t R, C;                  // rows to a tile, steps to a chunk
   std::vector<int64_t> offsets;  // of each buffer, in bytes, as Job says

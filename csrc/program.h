@@ -37,14 +37,6 @@ constexpr int64_t LANES = 16;
 
 constexpr int64_t padded(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
 
-#ifdef SKEW
-constexpr int64_t row_stride(int64_t width) {
-  return padded(width) % SKEW == 0 ? padded(width) + LANES : padded(width);
-}
-#else
-constexpr int64_t row_stride(int64_t width) { return padded(width); }
-#endif
-
 enum class Dtype : int32_t { FLOAT32, FLOAT64 };
 
 enum class Kind : int32_t {
@@ -89,18 +81,19 @@ enum Opcode : int32_t {
   SUMROWS,
   // A block of extra0 rows x width columns goes between (c.buffer, c.column), its first row and
   // column in a buffer, and (b.buffer, b.column), its first row and column in a tensor.
-  // WEIGHT or ROW dst <- parameter `a`; extra1 == 1: transposed, the tensor's block is width x extra0
+  // WEIGHT or ROW dst <- parameter `a`; extra1 == 1: transposed, the tensor's block is width x
+  // extra0
   PACK,
   // parameter `dst` <- GRAD a
   UNPACK,
   COPY,  // dst <- a
   ZERO,  // dst <- 0
-  // Elementwise, on padded(width) columns; dst may be an operand. ROW operands repeat.
-  //   unary     dst <- f(a)
-  //   gradient  dst <- f'(b) * a, with b the input or the output of f as FASTCELL_UNARY's third
-  //             argument says (ignored where it says none)
-  //   binary    dst <- f(a, b)
-  //   ternary   dst <- f(a, b, c)
+// Elementwise, on padded(width) columns; dst may be an operand. ROW operands repeat.
+//   unary     dst <- f(a)
+//   gradient  dst <- f'(b) * a, with b the input or the output of f as FASTCELL_UNARY's third
+//             argument says (ignored where it says none)
+//   binary    dst <- f(a, b)
+//   ternary   dst <- f(a, b, c)
 #define FASTCELL_UNARY(name, value, reads, derivative) OP_##name, OP_##name##_grad,
 #define FASTCELL_BINARY(name, value) OP_##name,
 #define FASTCELL_TERNARY(name, value) OP_##name,

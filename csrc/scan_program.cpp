@@ -95,7 +95,9 @@ void ScanProgram::run(const std::vector<Tensor>& tensors, int64_t T, int64_t B, 
     set.machine->run[int(program.dtype)](job);
   }
   for (size_t i = 0; i < spent.size(); ++i) seconds[i % OPCODES] += spent[i];
-  delete spare.exchange(workspace.release());
+  // A large one isn't kept: there may be many programs, and a large run hardly notices.
+  constexpr int64_t MOST_KEPT = 4 << 20;
+  if (workspace->plan.bytes() <= MOST_KEPT) delete spare.exchange(workspace.release());
 }
 
 void ScanProgram::check(const std::vector<Tensor>& tensors, int64_t T, int64_t B,

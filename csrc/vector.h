@@ -66,13 +66,19 @@ FASTCELL_INLINE V sqrt(V a) {
   return a;
 }
 
-#define FASTCELL_INSTRUCTIONS(T, min, max, root)                                             \
-  template <>                                                                                \
-  FASTCELL_INLINE Vector<T> least(Vector<T> a, Vector<T> b) { return (Vector<T>)min; }       \
-  template <>                                                                                \
-  FASTCELL_INLINE Vector<T> greatest(Vector<T> a, Vector<T> b) { return (Vector<T>)max; }    \
-  template <>                                                                                \
-  FASTCELL_INLINE Vector<T> sqrt(Vector<T> a) { return (Vector<T>)root; }
+#define FASTCELL_INSTRUCTIONS(T, min, max, root)                 \
+  template <>                                                    \
+  FASTCELL_INLINE Vector<T> least(Vector<T> a, Vector<T> b) {    \
+    return (Vector<T>)min;                                       \
+  }                                                              \
+  template <>                                                    \
+  FASTCELL_INLINE Vector<T> greatest(Vector<T> a, Vector<T> b) { \
+    return (Vector<T>)max;                                       \
+  }                                                              \
+  template <>                                                    \
+  FASTCELL_INLINE Vector<T> sqrt(Vector<T> a) {                  \
+    return (Vector<T>)root;                                      \
+  }
 #if FASTCELL_VECTOR_BYTES == 64 && defined(__AVX512F__)
 FASTCELL_INSTRUCTIONS(float, _mm512_maskz_min_ps(-1, a, b), _mm512_maskz_max_ps(-1, a, b),
                       _mm512_maskz_sqrt_ps(-1, a))

@@ -40,7 +40,8 @@ void unpack(int64_t rows, int64_t columns, View<T> from, int copies, int64_t dis
   for (int64_t i = share; i < rows; i += shares) {
     for (int64_t j = 0; j < columns; ++j) {
       T sum = from(i, j);
-      for (int thread = 1; thread < copies; ++thread) sum += from.data[thread * distance + i * from.stride + j];
+      for (int thread = 1; thread < copies; ++thread)
+        sum += from.data[thread * distance + i * from.stride + j];
       to(i, j) = sum;
     }
   }

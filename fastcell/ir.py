@@ -43,6 +43,14 @@ class Cell:
         """The S previous states."""
         return self.nodes[1 : 1 + len(self.outputs)]
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Once for each cell: every call of an engine looks its kernels up by the cell.
+        return hash((self.name, self.nodes, self.outputs))
+
     @cached_property
     def key(self) -> str:
         """128 bits in hex, equal exactly when cells are: up to names, and order in + and *.

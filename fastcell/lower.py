@@ -24,41 +24,29 @@ from .program import Product, Program, Sum
 _EVERYWHERE = frozenset({"const", "scalar", "vector"})
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """A cell's two Programs."""
+def lower_forward(cell: Cell, input_size: int, hidden_size: int) -> Program:
+    """The forward Program; its output is the first state's sequence.
 
-    forward: Program
-    backward: Program
-
-
-@lru_cache(maxsize=512)
-def lower(
-    cell: Cell,
-    input_size: int,
-    hidden_size: int,
-    returned: tuple[bool, ...] | None = None,
-    input_gradient: bool = True,
-) -> Lowered:
-    """Lowers a cell; `returned` tells which states' sequences are outputs, by default the first.
-
-    Without `input_gradient` the backward Program leaves x's out; the forward one stays the same.
     Raises ShapeError when the sizes do not fit the cell.
     """
-    cell.check_sizes(input_size, hidden_size)
-    graph = _graph(cell, returned)
-    wanted = graph.draft if input_gradient else replace(graph.draft, writes=[])
-    sizes = _Sizes(cell, input_size, hidden_size)
-    return Lowered(
-        forward=_finish(graph.forward(), sizes, reverse=False),
-        backward=_finish(graph.backward(wanted), sizes, reverse=True),
-    )
+    return _finish(_graph(cell).forward(), _Sizes(cell, input_size, hidden_size), reverse=False)
+
+
+def lower_backward(
+    cell: Cell, input_size: int, hidden_size: int, input_gradient: bool = True
+) -> Program:
+    """The backward Program; without `input_gradient` it leaves the gradient of x out.
+
+    Raises ShapeError when the sizes do not fit the cell.
+    """
+    draft = _graph(cell).backward(input_gradient)
+    return _finish(draft, _Sizes(cell, input_size, hidden_size), reverse=True)
 
 
 @lru_cache(maxsize=512)
-def saved_sequences(cell: Cell, returned: tuple[bool, ...] | None = None) -> tuple[str, ...]:
+def saved_sequences(cell: Cell) -> tuple[str, ...]:
     """The sequences (T, B, H) that backward reads, beside x and the first state's."""
-    graph = _graph(cell, returned)
+    graph = _graph(cell)
     states = zip(graph.sources[2:], graph.kept_states[1:], strict=True)
     return (*(name for name, kept in states if kept), *graph.kept.values())
 
@@ -122,9 +110,9 @@ class _Algebra:
 
 
 @lru_cache(maxsize=512)
-def _graph(cell: Cell, returned: tuple[bool, ...] | None) -> _Graph:
+def _graph(cell: Cell) -> _Graph:
     """What lowering does whatever the sizes."""
-    return _Graph(cell, returned or (True, *[False] * (len(cell.outputs) - 1)))
+    return _Graph(cell)
 
 
 def _expand(cell: Cell) -> tuple[Builder, list[int]]:
@@ -145,12 +133,12 @@ def _expand(cell: Cell) -> tuple[Builder, list[int]]:
 class _Graph:
     """The forward graph with its derivative, and the choice of what is kept between them."""
 
-    def __init__(self, cell: Cell, returned: tuple[bool, ...]) -> None:
+    def __init__(self, cell: Cell) -> None:
         self.builder, moved = _expand(cell)
         self.outputs = [moved[output] for output in cell.outputs]
         self.sources = [str(node.name) for node in cell.sources]
         self.forward_size = len(self.builder.nodes)
-        seeds = list(zip(self.outputs, self._seeds(returned), strict=True))
+        seeds = list(zip(self.outputs, self._seeds(), strict=True))
         self.gradients = differentiate(self.builder, seeds)
         self.nodes = self.builder.nodes
         self.draft = _Draft(self.nodes, self._carries(), self._writes(), self._sums())
@@ -160,16 +148,12 @@ class _Graph:
     def _label(self, index: int) -> str:
         return self.nodes[index].name or f"#{index}"
 
-    def _seeds(self, returned: tuple[bool, ...]) -> list[int]:
-        """The gradient of each output: from the step after, and from the sequence if returned."""
-        seeds = []
-        for name, direct in zip(self.sources[1:], returned, strict=True):
-            seed = self.builder.add(Node("carry", param=f"grad.{name}"))
-            if direct:
-                read = self.builder.add(Node("read", param=f"grad.{name}", value=0.0))
-                seed = self.builder.add(Node("add", (seed, read)))
-            seeds.append(seed)
-        return seeds
+    def _seeds(self) -> list[int]:
+        """The gradient of each new state: from the step after; the first's from the output too."""
+        carried = [Node("carry", param=f"grad.{name}") for name in self.sources[1:]]
+        first, *others = map(self.builder.add, carried)
+        output = self.builder.add(Node("read", param=f"grad.{self.sources[1]}", value=0.0))
+        return [self.builder.add(Node("add", (first, output))), *others]
 
     def _carries(self) -> list[tuple[str, int]]:
         zero = self.builder.add(Node("const", value=0.0))
@@ -222,7 +206,8 @@ class _Graph:
             leaves[index] = Node("carry", name=name, param=name)
         return _extract(_Draft(self.nodes, carries, writes, []), leaves)
 
-    def backward(self, draft: _Draft) -> _Draft:
+    def backward(self, input_gradient: bool) -> _Draft:
+        draft = self.draft if input_gradient else replace(self.draft, writes=[])
         leaves = {i: self._read(self.nodes[i].name, name, 0.0) for i, name in self.kept.items()}
         for name, output, keep in zip(
             self.sources[1:], self.outputs, self.kept_states, strict=True
@@ -292,6 +277,9 @@ class _Sizes:
     cell: Cell
     input_size: int
     hidden_size: int
+
+    def __post_init__(self) -> None:
+        self.cell.check_sizes(self.input_size, self.hidden_size)
 
     def widths(self) -> dict[str, tuple[int, ...]]:
         sizes = (self.input_size, self.hidden_size)

@@ -1,7 +1,7 @@
 """The op table: every operation of the language and of its derivatives, one row each.
 
 A formula is written once, over an algebra `m` that supplies the few functions it needs (`m.exp`,
-`m.tanh`, ...): torch evaluates it, a source emitter prints it, the IR builder expands it.
+`m.tanh`, ...): torch evaluates it, the IR builder expands it.
 `csrc/ops.def` holds the same rows for the C++ engine; a test keeps the two together.
 """
 
@@ -37,7 +37,7 @@ class Unary:
 
 @dataclass(frozen=True)
 class Binary:
-    """An elementwise infix op; its derivatives follow from the product rule in `lower`."""
+    """An elementwise infix op; its derivatives are in `derivative`."""
 
     name: str
     symbol: str

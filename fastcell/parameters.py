@@ -48,8 +48,8 @@ class CellParameters(nn.Module):
         """That of the parameters, None if there are none."""
         for node, attribute in self._learnable:
             held = getattr(self, attribute)
-            dtype: torch.dtype = held.weight.dtype if node.op == "linear" else held.dtype
-            return dtype
+            tensor = cast(Tensor, held.weight if node.op == "linear" else held)
+            return tensor.dtype
         return None
 
     def tensors(self) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """Which forward values the backward pass keeps in memory, and which it computes again.
 
-A minimum cut. Every value that memory could hold is an edge of capacity (bytes per element); what
+A minimum cut. Every value that memory could hold is an edge, much the same cost for all; what
 can't be computed again in the backward pass hangs off the source, what the derivative reads off
 the sink. Cut edges are kept. Elementwise values are nearly free to redo, a product is not: a
 `linear` is never computed again. Among equal cuts the one nearest to the derivative wins, for it
@@ -16,7 +16,7 @@ import networkx as nx
 from .node import Node
 
 _SIZE = 1000
-"""A kept value's cost; the tie-break, its distance from the derivative, stays far below."""
+"""A kept value's cost; its distance from the derivative is added, a few units, to break ties."""
 
 
 def kept_values(nodes: Sequence[Node], needed: Iterable[int], free: frozenset[int]) -> set[int]:

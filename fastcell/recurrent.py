@@ -106,9 +106,10 @@ class Recurrent(nn.Module):
         if self.bidirectional:
             mend = "a backward direction needs the whole sequence in one call"
             raise ShapeError(f"step: expected one direction, found bidirectional=True: {mend}")
-        if x.dim() not in (1, 2):
+        if not isinstance(x, Tensor) or x.dim() not in (1, 2):
             raise ShapeError(f"x: expected one step, (B, I) or (I,); found {_shape(x)}")
-        if may_stream(self.backend, x):
+        drops = self.training and self.dropout > 0 and self.num_layers > 1
+        if may_stream(self.backend, x) and not drops:
             return self._stream(x, state)
         time = 1 if self.batch_first and x.dim() == 2 else 0
         output, state = self(x.unsqueeze(time), state)
@@ -130,6 +131,7 @@ class Recurrent(nn.Module):
         news = tuple(
             each[0] if len(each) == 1 else torch.cat(each) for each in zip(*layers, strict=True)
         )
+        output = output.clone()  # the state is the caller's, and so is the output
         if batched:
             return output, _bare_if_one(news)
         return output.squeeze(0), _bare_if_one(tuple(new.squeeze(1) for new in news))
@@ -187,6 +189,9 @@ class Recurrent(nn.Module):
                 expected = f"expected {given}, which is {meaning}"
                 raise ShapeError(f"state '{name}': {expected}; found {_shape(tensor)}")
             _check_dtype(f"state '{name}'", tensor, x.dtype)
+            if tensor.device != x.device:
+                found = f"found {tensor.device}: move it with .to('{x.device}')"
+                raise ShapeError(f"state '{name}': expected {x.device}, as x is; {found}")
         return states if batched else tuple(tensor.unsqueeze(1) for tensor in states)
 
     def _time_axis(self, x: Tensor) -> int:
@@ -271,5 +276,5 @@ def _is_autocast(device: str) -> bool:
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
-def _shape(tensor: Tensor) -> str:
-    return str(tuple(tensor.shape))
+def _shape(value: object) -> str:
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__

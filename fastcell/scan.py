@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from .backends import cpu, eager
-from .errors import BackendError
+from .errors import BackendError, ShapeError
 from .ir import Cell
 from .language import parse
 from .lower import saved_sequences
@@ -42,8 +42,18 @@ _library.define(
 def compiled_scan(
     cell: Cell, x: Tensor, states: tuple[Tensor, ...], parameters: dict[str, Tensor]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The operator as a `Scan`."""
+    """The operator as a `Scan`; under autocast in float32, or in float64 if a tensor is."""
+    if torch.is_autocast_enabled("cpu"):
+        dtype = _widest([x, *states, *parameters.values()])
+        x, states = x.to(dtype), tuple(state.to(dtype) for state in states)
+        parameters = {name: parameter.to(dtype) for name, parameter in parameters.items()}
     tensors = [x, *states, *parameters.values()]
+    for tensor in tensors:
+        if tensor.device != x.device:
+            mend = f"move the module and the states with .to('{x.device}')"
+            raise ShapeError(
+                f"expected all tensors on {x.device} as x is, found {tensor.device}: {mend}"
+            )
     save = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     if save and not torch.compiler.is_compiling():
         results = _apply(_Differentiable, cell.text, save, len(states), *tensors)
@@ -58,9 +68,22 @@ def _cell(text: str) -> Cell:
     return parse(text)
 
 
-def _named(cell: Cell, x: Tensor, states: Sequence[Tensor], values: Sequence[Tensor]) -> Any:
-    names = cell.parameters(x.shape[-1], states[0].shape[-1])
-    return dict(zip(names, values, strict=True))
+def _widest(tensors: Sequence[Tensor]) -> torch.dtype:
+    doubles = any(tensor.dtype == torch.float64 for tensor in tensors)
+    return torch.float64 if doubles else torch.float32
+
+
+def _named(
+    cell: Cell, x: Tensor, states: Sequence[Tensor], values: Sequence[Tensor]
+) -> dict[str, Tensor]:
+    """The parameters by name, everything checked: the engine gets bare addresses."""
+    hidden = states[0].shape[-1]
+    shapes = cell.parameters(x.shape[-1], hidden)
+    named = dict(zip(shapes, values, strict=True))
+    cpu.check(x, named, shapes)
+    expected = (x.shape[1], hidden)
+    cpu.check(x, {str(s.name): t for s, t in zip(cell.states, states, strict=True)}, {}, expected)
+    return named
 
 
 @torch.library.impl(_library, "scan", "CPU")
@@ -174,6 +197,10 @@ class _Differentiable(torch.autograd.Function):
         x, states, parameters, _, _ = _backward(ctx, list(gradients))
         return None, None, None, x, *states, *parameters
 
+    @staticmethod
+    def jvp(ctx: Any, *gradients: Any) -> None:
+        _no_forward_derivative(ctx)
+
 
 class _TransformedBackward(torch.autograd.Function):
     """The backward operator under torch.func."""
@@ -202,6 +229,13 @@ def _apply(function: Any, *args: Any) -> tuple[Tensor, ...]:
     return results
 
 
+def _no_forward_derivative(ctx: Any, *_: Any) -> None:
+    raise BackendError(
+        "fastcell::scan has no forward-mode derivative: expected grad, vjp or jacrev; found jvp,"
+        " jacfwd or hessian. Use backend='eager' for those"
+    )
+
+
 def _no_second_derivative(ctx: Any, *_: Any) -> None:
     raise BackendError(
         "fastcell::scan has no second derivative: expected one backward pass; found a second one"
@@ -223,6 +257,8 @@ def _replicas(op: Callable[..., list[Tensor]]) -> Callable[..., tuple[list[Tenso
             return value if dim is None else value.select(dim, index)
 
         runs = [op(*select(args, in_dims, index)) for index in range(info.batch_size)]
+        if not runs:
+            raise BackendError("fastcell::scan under vmap: expected replicas, found none")
         results = [torch.stack(replicas) for replicas in zip(*runs, strict=True)]
         return results, [0] * len(results)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from fastcell import _C
 from fastcell.library import CELLS
 
 TOLERANCE = {
@@ -49,3 +50,10 @@ def golden(request):
         assert text + "\n" == path.read_text()
 
     return compare
+
+
+@pytest.fixture(params=_C.isas())
+def isa(request, monkeypatch):
+    """The test runs on every instruction set there is."""
+    monkeypatch.setenv("FASTCELL_ISA", request.param)
+    return request.param

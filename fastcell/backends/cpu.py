@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from .. import _C
+from ..errors import ShapeError
 from ..ir import Cell
-from ..lower import lower, saved_sequences
+from ..lower import lower_backward, lower_forward, saved_sequences
 from ..program import Program
 from .bytecode import Bytecode
 from .encode import encode
@@ -55,21 +56,36 @@ def describe(tensor: Tensor | None) -> tuple[int, int, int]:
     return tensor.data_ptr(), strides[0], strides[1]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def forward_kernel(cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype) -> Kernel:
-    return Kernel(lower(cell, input_size, hidden_size).forward, dtype)
+    return Kernel(lower_forward(cell, input_size, hidden_size), dtype)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def backward_kernel(
     cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype, input_gradient: bool
 ) -> Kernel:
-    lowered = lower(cell, input_size, hidden_size, input_gradient=input_gradient)
-    return Kernel(lowered.backward, dtype)
+    return Kernel(lower_backward(cell, input_size, hidden_size, input_gradient), dtype)
+
+
+def check(
+    x: Tensor,
+    tensors: Mapping[str, Tensor],
+    shapes: Mapping[str, tuple[int, ...]],
+    otherwise: tuple[int, ...] = (),
+) -> None:
+    """Raises ShapeError unless each tensor has its shape, and the dtype and device of x."""
+    for name, tensor in tensors.items():
+        shape = shapes.get(name, otherwise)
+        if tensor.shape != shape or tensor.dtype != x.dtype or tensor.device != x.device:
+            found = f"{tuple(tensor.shape)}, {tensor.dtype} on {tensor.device}"
+            expected = f"{tuple(shape)}, {x.dtype} on {x.device} as x is"
+            raise ShapeError(f"{name}: expected {expected}; found {found}")
 
 
 def rows(tensor: Tensor) -> Tensor:
-    """The tensor itself if its last axis is contiguous, as the machine needs it, else a copy."""
+    """The tensor itself if it lies as the machine reads it, its last axis contiguous; else a copy."""
+    tensor = tensor.resolve_neg()
     return tensor if tensor.dim() == 0 or tensor.stride(-1) == 1 else tensor.contiguous()
 
 
@@ -113,14 +129,15 @@ def backward(
     """The gradients of x, of the initial states and of the parameters.
 
     `gradients` are those of the output (T, B, H) and of the S finals (B, H); None is zero. The
-    gradient of x is empty unless asked for.
+    gradient of x is left unset unless asked for.
     """
     (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
     names = [str(node.name) for node in cell.sources]
     kernel = backward_kernel(cell, input_size, hidden_size, x.dtype, input_gradient)
     written = ("sequence", f"grad.{names[0]}") in kernel.tensors
-    x_gradient = (x.new_empty if written else x.new_zeros)(x.shape)
-    state_gradients = [torch.empty_like(state).contiguous() for state in states]
+    unread = input_gradient and not written
+    x_gradient = (x.new_zeros if unread else x.new_empty)(x.shape)
+    state_gradients = [state.new_empty(state.shape) for state in states]
     sequences = dict(zip(saved_sequences(cell), saved, strict=True))
     sequences |= {names[0]: x, names[1]: output}
     tensors = {("sequence", name): rows(sequence) for name, sequence in sequences.items()}
