@@ -27,7 +27,7 @@ class Assembler:
 
     def emit(self, section, opcode, width, dst, a=-1, b=-1, c=-1, extra0=0, extra1=0):
         operands = [each if isinstance(each, tuple) else (each, 0) for each in (dst, a, b, c)]
-        fields = sum(operands, ()) + (width, extra0, extra1)
+        fields = (*sum(operands, ()), width, extra0, extra1)
         self.code.append((_C.SECTIONS[section], _C.OPCODES[opcode], *fields))
 
     def assemble(self):
@@ -56,3 +56,18 @@ def random(*shape, dtype="float32", seed=0):
 def close(found, expected, scale, dtype):
     """As a sum should be, whose absolute values add up to `scale`."""
     return np.all(np.abs(found - expected) <= TOLERANCE[dtype] * (scale + 1e-30))
+
+
+def apply(opcode, *operands, dtype):
+    """One elementwise instruction on flat arrays."""
+    size = operands[0].size
+    out = np.full((size, 1), 7, dtype)
+    asm = Assembler(dtype)
+    tile = [asm.buffer("TILE", 1) for _ in range(3)]
+    for buffer, operand in zip(tile, operands, strict=False):
+        column = asm.tensor(np.ascontiguousarray(operand, dtype).reshape(-1, 1))
+        asm.emit("LOOP", "load", 1, buffer, column)
+    asm.emit("LOOP", opcode, 1, tile[0], *tile)
+    asm.emit("LOOP", "store", 1, asm.tensor(out), tile[0])
+    asm.run(B=size)
+    return out[:, 0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from assembler import DTYPES, SIZES, Assembler, close, random
+from assembler import DTYPES, SIZES, Assembler, apply, close, random
 from lstm_program import lstm, lstm_arguments, lstm_by_hand
 
 from fastcell import _C
@@ -179,14 +179,16 @@ def test_carry(T, B, reverse, threads):
         np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("T", "B", "I", "H"), [(1, 1, 1, 1), (9, 33, 7, 91), (48, 5, 64, 64)])
-def test_lstm(T, B, I, H, dtype):
-    arguments = lstm_arguments(T, B, I, H, dtype)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (9, 33, 7, 91), (48, 5, 64, 64)])
+def test_lstm(sizes, dtype):
+    """(T, B, I, H)"""
+    arguments = lstm_arguments(*sizes, dtype)
     expected = [a.astype(np.float64) for a in arguments]
     lstm_by_hand(*expected)
     for threads in [1, 2, 3]:
         arguments[-2][:] = arguments[-1][:] = 7
-        lstm(*arguments).run(T, B, threads)
+        lstm(*arguments).run(*sizes[:2], threads)
         for found, reference in zip(arguments[-2:], expected[-2:], strict=True):
             np.testing.assert_allclose(found, reference, atol=1e-6 if dtype == "float32" else 1e-14)
 

@@ -5,7 +5,7 @@ import functools
 import mpmath
 import numpy as np
 import pytest
-from assembler import DTYPES, Assembler, close, random
+from assembler import DTYPES, apply, close, random
 
 from fastcell import _C
 
@@ -17,21 +17,6 @@ def many_digits():
     """1 + softsign(-1e30) has 30 digits less than softsign(-1e30)."""
     with mpmath.workprec(300):
         yield
-
-
-def apply(opcode, *operands, dtype):
-    """One elementwise instruction on flat arrays."""
-    size = operands[0].size
-    out = np.full((size, 1), 7, dtype)
-    asm = Assembler(dtype)
-    tile = [asm.buffer("TILE", 1) for _ in range(3)]
-    for buffer, operand in zip(tile, operands, strict=False):
-        column = asm.tensor(np.ascontiguousarray(operand, dtype).reshape(-1, 1))
-        asm.emit("LOOP", "load", 1, buffer, column)
-    asm.emit("LOOP", opcode, 1, tile[0], *tile)
-    asm.emit("LOOP", "store", 1, asm.tensor(out), tile[0])
-    asm.run(B=size)
-    return out[:, 0]
 
 
 def logistic(x):
@@ -126,7 +111,10 @@ def test_gradients_are_accurate(name, dtype):
     g = random(x.size, dtype=dtype)
     saved = x if _C.DERIVATIVE_READS[name] == "input" else y
     found = apply(f"{name}_grad", g, saved, dtype=dtype)
-    slopes = [UNARY[name][1](mpmath.mpf(float(a)), mpmath.mpf(float(b))) for a, b in zip(x, y)]
+    slopes = [
+        UNARY[name][1](mpmath.mpf(float(a)), mpmath.mpf(float(b)))
+        for a, b in zip(x, y, strict=True)
+    ]
     exact = [mpmath.mpf(float(a)) * slope for a, slope in zip(g, slopes, strict=True)]
     cancels = name in {"tanh", "silu", "gelu"}  # where terms of either sign meet
     assert ulps(found, exact, least=abs(g) if cancels else 0) <= (10 if cancels else 5)

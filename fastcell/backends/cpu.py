@@ -84,7 +84,7 @@ def check(
 
 
 def rows(tensor: Tensor) -> Tensor:
-    """The tensor itself if it lies as the machine reads it, its last axis contiguous; else a copy."""
+    """The tensor itself if the machine can read it, with its last axis contiguous; else a copy."""
     tensor = tensor.resolve_neg()
     return tensor if tensor.dim() == 0 or tensor.stride(-1) == 1 else tensor.contiguous()
 
