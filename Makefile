@@ -38,10 +38,11 @@ demo: setup  ## the search: a million cells, a few of them trained on the Adding
 test: setup  ## the tests, all but the slow ones and those for a GPU
 	$(PYTEST)
 
-bench: setup  ## the benchmarks, rivals included; numbers go to bench/results
+bench: setup  ## the benchmarks, rivals included; numbers and a table go to bench/results
 	@mkdir -p bench/results
-	$(BIN)/pytest bench/bench_*.py --benchmark-json bench/results/cpu.json
-	$(BIN)/python bench/table.py bench/results/cpu.json | tee bench/results/cpu.md
+	$(BIN)/pytest bench/bench_space.py --benchmark-json bench/results/space.json
+	$(BIN)/pytest bench/bench_scan.py --benchmark-json bench/results/scan.json
+	$(BIN)/python bench/table.py bench/results/scan.json | tee bench/results/scan.md
 
 lint: setup  ## ruff, mypy, import layers, clang-format
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ def pytest_addoption(parser):
 
 
 def pytest_benchmark_update_machine_info(config, machine_info):
+    machine_info.pop("node")
     machine_info["threads"] = torch.get_num_threads()
     machine_info["torch"] = torch.__version__
     machine_info["instruction_set"] = _C.isa()

@@ -86,7 +86,13 @@ def check(
 def rows(tensor: Tensor) -> Tensor:
     """The tensor itself if the machine can read it, with its last axis contiguous; else a copy."""
     tensor = tensor.resolve_neg()
-    return tensor if tensor.dim() == 0 or tensor.stride(-1) == 1 else tensor.contiguous()
+    if tensor.dim() == 0 or tensor.stride(-1) == 1 or tensor.numel() == 0:
+        return tensor.contiguous() if tensor.numel() == 0 else tensor
+    compact = tensor
+    for axis in range(tensor.dim() - 1):
+        if tensor.stride(axis) == 0:  # repeated, as the gradient of a sum is: copy it once
+            compact = compact.narrow(axis, 0, 1)
+    return compact.contiguous().expand(tensor.shape)
 
 
 def forward(
