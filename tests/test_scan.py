@@ -276,3 +276,42 @@ def test_second_derivative_is_right_or_refused():
     (gradient,) = torch.autograd.grad(module(x)[0].square().sum(), x, create_graph=True)
     with pytest.raises(fastcell.BackendError, match="no second derivative"):
         gradient.sum().backward()
+
+
+@pytest.mark.parametrize("part", ["parameter", "state"])
+@pytest.mark.parametrize("change", [torch.Tensor.double, lambda t: t[:1], lambda t: t.to("meta")])
+def test_tensors_that_do_not_fit_are_refused(part, change):
+    """The engine gets bare addresses, so nothing wrong may reach it."""
+    x, states, parameters, _ = make_case(CELLS["lstm"], (3, 2, 4), torch.float32)
+    if part == "state":
+        states = (change(states[0]), states[1])
+    else:
+        parameters["f.weight"] = change(parameters["f.weight"])
+    with pytest.raises(fastcell.ShapeError, match=r"expected .*found"):
+        compiled_scan(CELLS["lstm"], x, states, parameters)
+
+
+@pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_autocast_trains_whatever_the_dtypes(x_dtype, dtype):
+    module = Recurrent(CELLS["lstm"], 5, 4, backend="cpu", dtype=dtype)
+    x = torch.randn(7, 3, 5).to(x_dtype).requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, _ = module(x)
+    output.sum().backward()
+    exact = Recurrent(CELLS["lstm"], 5, 4, backend="eager", dtype=torch.float64)
+    exact.load_state_dict(module.state_dict())
+    given = x.detach().double().requires_grad_()
+    exact(given)[0].sum().backward()
+    torch.testing.assert_close(x.grad.double(), given.grad, rtol=2e-2, atol=2e-2)
+    for ours, theirs in zip(module.parameters(), exact.parameters(), strict=True):
+        assert ours.grad.dtype == dtype
+        torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=2e-2, atol=5e-2)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # torch's own, in its jvp
+def test_forward_mode_is_refused():
+    module = _module()
+    x = torch.randn(2, 3, 5, dtype=torch.float64)
+    with pytest.raises(fastcell.BackendError, match="no forward-mode derivative"):
+        torch.func.jvp(lambda each: module(each)[0], (x,), (x,))
