@@ -20,7 +20,13 @@ from fastcell.library import CELLS, adding_dag, lstm
 from fastcell.results import Protocol
 from fastcell.store import Store
 
-COMMAND = [sys.executable, "-c", "from fastcell.cli import main; main()"]
+SCRIPT = """
+import signal
+from fastcell.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+main()
+"""
+COMMAND = [sys.executable, "-c", SCRIPT]
 TINY = ["--epochs", "1", "--hidden-size", "8", "--batch-size", "512"]
 
 

@@ -186,13 +186,20 @@ def shared_folder():
         yield Path(folder)
 
 
-def test_read_only_file(shared_folder, unprivileged):
+@pytest.fixture
+def results():
+    """Made while everything can be read: nobody may not see the environment that runs the test."""
+    return make_result(), make_result(1)
+
+
+def test_read_only_file(results, shared_folder, unprivileged):
     path = shared_folder / "results.sqlite"
+    first, second = results
     with Store(path) as store:
-        store.add(make_result())
+        store.add(first)
     path.chmod(0o444)
     with pytest.raises(StoreError, match=r"readonly.*make the file and its folder writable"):
-        Store(path).add(make_result(1))
+        Store(path).add(second)
 
 
 def test_read_only_folder(shared_folder, unprivileged):
