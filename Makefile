@@ -33,7 +33,7 @@ $(VENV)/.fastcell: $(VENV)/.requirements setup.py pyproject.toml $(wildcard csrc
 	@touch $@
 
 demo: setup  ## the search: a million cells, a few of them trained on the Adding task, the table
-	$(BIN)/fastcell search --candidates 1000000 --train 6 --epochs 60 --jobs $$(nproc) --out runs/demo
+	$(BIN)/fastcell search --candidates 1000000 --train 6 --epochs 45 --jobs $$(nproc) --out runs/demo
 
 test: setup  ## the tests, all but the slow ones and those for a GPU
 	$(PYTEST)
