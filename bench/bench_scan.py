@@ -68,6 +68,7 @@ def check(case: Case, module: nn.Module) -> None:
     torch.testing.assert_close(output.double(), expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # torch.compile's own
 @pytest.mark.parametrize("kind", PASSES)
 def test_scan(benchmark, request, case, kind):
     rivals = make_rivals(case, request.config.getoption("--compiled"))

@@ -20,7 +20,7 @@ int64_t aligned(int64_t bytes) { return ceil_div(bytes, ALIGNMENT) * ALIGNMENT; 
 int64_t chunk_steps(const Program& program, int64_t T, int64_t R) {
   int64_t row_bytes = 1;
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.kind == Kind::CHUNK) row_bytes += padded(buffer.width) * program.element_bytes();
+    if (buffer.kind == Kind::CHUNK) row_bytes += row_stride(buffer.width) * program.element_bytes();
   }
   bool gradients = std::any_of(program.code.begin(), program.code.end(),
                                [](const Instruction& code) { return code.opcode == OUTER; });
@@ -50,7 +50,7 @@ int64_t place(const Program& program, Plan& plan, int64_t offset, Which which) {
     const Buffer& buffer = program.buffers[i];
     if (!which(buffer.kind)) continue;
     plan.offsets[i] = offset;
-    int64_t elements = rows_of(buffer, plan.R, plan.C) * padded(buffer.width);
+    int64_t elements = rows_of(buffer, plan.R, plan.C) * row_stride(buffer.width);
     offset += aligned(elements * program.element_bytes());
   }
   return offset;

@@ -37,6 +37,12 @@ constexpr int64_t LANES = 16;
 
 constexpr int64_t padded(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
 
+// Elements from a row of a buffer to the next. Going down a column, rows a power of two apart would
+// meet in a few sets of the cache and drive each other out.
+constexpr int64_t row_stride(int64_t width) {
+  return padded(width) % (4 * LANES) == 0 ? padded(width) + LANES : padded(width);
+}
+
 enum class Dtype : int32_t { FLOAT32, FLOAT64 };
 
 enum class Kind : int32_t {

@@ -179,12 +179,14 @@ class Share {
   // The rows of the current steps, from operand.column on.
   View<T> view(Operand operand) const {
     const Buffer& buffer = job.buffers[operand.buffer];
-    int64_t stride = buffer.kind == Kind::ROW ? 0 : padded(buffer.width);
+    int64_t stride = buffer.kind == Kind::ROW ? 0 : row_stride(buffer.width);
     int64_t row = buffer.kind == Kind::CHUNK ? (time - chunk_start) * tile_rows : 0;
     return View<T>{base(operand.buffer), stride}.from(row, operand.column);
   }
 
-  View<T> grad(int32_t buffer) const { return {base(buffer), padded(job.buffers[buffer].width)}; }
+  View<T> grad(int32_t buffer) const {
+    return {base(buffer), row_stride(job.buffers[buffer].width)};
+  }
 
   // From a GRAD buffer to that of the next share, in elements.
   int64_t copy_distance() const { return job.scratch_bytes / int64_t(sizeof(T)); }

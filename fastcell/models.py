@@ -3,9 +3,13 @@
 from typing import cast
 
 from torch import Tensor, nn
+from torch.nn import functional
 
+from .fold import fold, fold_parameters
 from .ir import Cell
 from .nn import Recurrent
+from .parameters import CellParameters
+from .scan import resolve
 
 
 class SequenceRegressor(nn.Module):
@@ -13,7 +17,7 @@ class SequenceRegressor(nn.Module):
 
         u            (T, B, channels)
         projection   linear, channels -> H, the same at every step
-        recurrent    the cell over the sequence, H -> H
+        recurrent    the cell over the sequence, H -> H, the projection folded into its weights
         readout      linear, H -> outputs, of the last step's output alone
         y            (B, outputs)
 
@@ -29,5 +33,10 @@ class SequenceRegressor(nn.Module):
 
     def forward(self, u: Tensor) -> Tensor:
         """(T, B, channels) to (B, outputs)."""
-        output, _ = self.recurrent(self.projection(u))
-        return cast(Tensor, self.readout(output[-1]))
+        cell, (layer,) = self.recurrent.cell, self.recurrent.layers
+        parameters = fold_parameters(cell, self.projection, cast(CellParameters, layer).tensors())
+        u = functional.pad(u, (0, 1), value=1.0)
+        zeros = u.new_zeros(u.shape[1], self.recurrent.hidden_size)
+        states = tuple(zeros for _ in cell.states)
+        _, (h, *_) = resolve(self.recurrent.backend, u)(fold(cell), u, states, parameters)
+        return cast(Tensor, self.readout(h))

@@ -13,7 +13,7 @@ from . import __version__, space
 from .errors import CodeError, TaskError
 from .ir import Cell
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """What else a protocol's key stands for: raise it when training changes what a run gives."""
 
 THREADS = 1

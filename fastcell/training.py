@@ -132,8 +132,9 @@ class _Fit:
         examples = self.data.training
         order = torch.randperm(examples.targets.shape[0], generator=self.order)
         total = torch.zeros((), dtype=examples.targets.dtype)
+        sequences = examples.inputs.transpose(0, 1).contiguous()  # so that each is one copy
         for batch in torch.split(order, self.protocol.batch_size):
-            total += self.step(examples.inputs[:, batch], examples.targets[batch])
+            total += self.step(sequences[batch].transpose(0, 1), examples.targets[batch])
         return total.item()
 
     def step(self, inputs: Tensor, targets: Tensor) -> Tensor:
