@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -19,10 +20,17 @@ PROTOCOL_VERSION = 2
 THREADS = 1
 """A run computes with one, so that its result does not depend on how many run at a time."""
 
-Status: TypeAlias = Literal["done", "diverged", "failed"]
+Status: TypeAlias = Literal["done", "plateau", "diverged", "failed"]
 
 _CHOICES = {"optimizer": ("adam", "adamw", "sgd"), "dtype": ("float32", "float64")}
-_LEAST = {"epochs": 1, "batch_size": 1, "hidden_size": 1, "learning_rate": 0.0, "clip": 0.0}
+_LEAST = {
+    "epochs": 1,
+    "batch_size": 1,
+    "hidden_size": 1,
+    "learning_rate": 0.0,
+    "clip": 0.0,
+    "patience": 0,
+}
 
 
 def _checked(name: str, value: Any, least: float) -> float:
@@ -49,6 +57,8 @@ class Protocol:
     """Largest norm of the whole gradient; a longer one is scaled down to it. 0 lets it be."""
     hidden_size: int = 64
     dtype: str = "float32"
+    patience: int = 0
+    """Epochs that a hopeless run may go on for; see `plateaued`. 0 lets every run go to its end."""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -65,6 +75,23 @@ class Protocol:
 
 
 DEFAULT_PROTOCOL = Protocol()
+
+HOPELESS = 0.5
+"""A validation NMSE that a run with hope comes below; always guessing the mean has 1."""
+
+PROGRESS = 0.01
+"""The part of its best validation NMSE that a run must lose within the protocol's patience."""
+
+
+def plateaued(validation: Sequence[float], patience: int) -> bool:
+    """Whether the rule for hopeless runs ends a run with this curve, one value an epoch.
+
+    best > HOPELESS  and  best > (1 - PROGRESS) * best of `patience` epochs ago
+    """
+    if not patience or len(validation) <= patience:
+        return False
+    best, before = min(validation), min(validation[:-patience])
+    return best > HOPELESS and best > (1 - PROGRESS) * before
 
 
 def _short_hash(value: dict[str, Any]) -> str:
@@ -122,7 +149,10 @@ def _versions() -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gave. "diverged" ended on a value that was not finite, "failed" on an error.
+    """What a run gave.
+
+    "plateau" ended by the rule for hopeless runs, "diverged" on a value that was not finite,
+    "failed" on an error.
 
     Errors are NMSE on validation and test data; `test` is that of the weights with the best
     validation. A run that diverged at once has none of the three.

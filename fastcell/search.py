@@ -25,7 +25,7 @@ from .sweep import Train, sweep
 REFERENCES = ("rnn", "lstm", "adding_dag")
 """Cells of the library that every search trains too, to compare with."""
 
-_RANKS = {"done": 0, "diverged": 1, "failed": 2}
+_RANKS = {"done": 0, "plateau": 1, "diverged": 2, "failed": 3}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from .ir import Cell
 from .models import SequenceRegressor
-from .results import DEFAULT_PROTOCOL, THREADS, Protocol, Result, Run
+from .results import DEFAULT_PROTOCOL, THREADS, Protocol, Result, Run, Status, plateaued
 from .tasks import Data, Examples, Task, find_task
 
 OnEpoch: TypeAlias = Callable[[int, float], None]
@@ -39,7 +39,8 @@ def train(
         NMSE = MSE / Var[target]
 
     The weights of the epoch with the lowest validation NMSE are judged on the test data. A loss or
-    a validation error that is not finite ends the run, with the status "diverged".
+    a validation error that is not finite ends the run, with the status "diverged"; the protocol's
+    patience, with the status "plateau".
 
     Raises TaskError for an unknown task or a seed out of range, ShapeError for a cell that does
     not fit.
@@ -52,7 +53,7 @@ def train(
         test = fit.test()
     return Result.of(
         run,
-        "diverged" if fit.error else "done",
+        fit.status,
         error=fit.error,
         epochs=fit.epoch,
         validation=tuple(fit.curve),
@@ -109,20 +110,25 @@ class _Fit:
         self.curve: list[float] = []
         self.best = math.inf
         self.best_weights: dict[str, Tensor] = {}
+        self.status: Status = "done"
         self.error: str | None = None
 
     def epochs(self, on_epoch: OnEpoch) -> None:
-        """All epochs, or as many as stay finite."""
+        """All epochs, or as many as stay finite and hopeful."""
         while self.epoch < self.protocol.epochs:
             self.epoch += 1
             loss = self.training_epoch()
             error = nmse(self.model, self.data.validation, self.variance)
             for what, value in (("training loss", loss), ("validation error", error)):
                 if not math.isfinite(value):
+                    self.status = "diverged"
                     self.error = f"{what} was {value} in epoch {self.epoch}"
                     return
             self.keep(error)
             on_epoch(self.epoch, error)
+            if plateaued(self.curve, self.protocol.patience):
+                self.status = "plateau"
+                return
 
     def training_epoch(self) -> float:
         """One pass over the training data in a new order; the sum of its losses.

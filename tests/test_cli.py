@@ -247,6 +247,7 @@ def test_every_protocol_option_arrives(call, tmp_path):
         "clip": 0.25,
         "hidden_size": 3,
         "dtype": "float64",
+        "patience": 2,
     }
     given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     results = json.loads(call("train", "mgu", *given, "--json", "--out", tmp_path)[1])

@@ -1,4 +1,4 @@
-"""The command line: `fastcell search | train | show | space`, a module each.
+"""The command line: `fastcell search | train | label | show | space`, a module each.
 
 A command imports torch and rich when it runs and needs them: `show` and `space` do not.
 """
@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from ..errors import FastcellError
-from . import search, show, space, train
+from . import label, search, show, space, train
 
 app = typer.Typer(
     name="fastcell",
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("search")(search.command)
 app.command("train")(train.command)
+app.command("label")(label.command)
 app.command("show")(show.command)
 app.add_typer(space.app, name="space")
 

@@ -34,6 +34,7 @@ LearningRate = Annotated[float, typer.Option(help="of the optimizer")]
 Clip = Annotated[float, typer.Option(help="largest norm of the gradient; 0 lets it be")]
 HiddenSize = Annotated[int, typer.Option(help="width of a state")]
 Dtype = Annotated[str, typer.Option(help="float32 or float64")]
+Patience = Annotated[int, typer.Option(help="epochs a hopeless run may go on for; 0: all")]
 
 
 def find_cell(given: str) -> tuple[Cell, int | None]:

@@ -23,13 +23,16 @@ def command(
     clip: common.Clip = DEFAULT_PROTOCOL.clip,
     hidden_size: common.HiddenSize = DEFAULT_PROTOCOL.hidden_size,
     dtype: common.Dtype = DEFAULT_PROTOCOL.dtype,
+    patience: common.Patience = DEFAULT_PROTOCOL.patience,
 ) -> None:
     """Search the space for cells that learn the Adding task.
 
     Cells to train are drawn from the candidates at random, and rnn, lstm and adding_dag are
     trained beside them. Every result is kept in --out: the same command goes on from there.
     """
-    protocol = Protocol(epochs, batch_size, optimizer, learning_rate, clip, hidden_size, dtype)
+    protocol = Protocol(
+        epochs, batch_size, optimizer, learning_rate, clip, hidden_size, dtype, patience
+    )
     from ..search import Options, is_reference, search
     from ..store import Store
     from ..training import train as train_cell

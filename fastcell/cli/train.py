@@ -25,12 +25,15 @@ def command(
     clip: common.Clip = DEFAULT_PROTOCOL.clip,
     hidden_size: common.HiddenSize = DEFAULT_PROTOCOL.hidden_size,
     dtype: common.Dtype = DEFAULT_PROTOCOL.dtype,
+    patience: common.Patience = DEFAULT_PROTOCOL.patience,
 ) -> None:
     """Train cells on the Adding task and print how well they did.
 
     Every result is kept in --out, and nothing that is there is trained again.
     """
-    protocol = Protocol(epochs, batch_size, optimizer, learning_rate, clip, hidden_size, dtype)
+    protocol = Protocol(
+        epochs, batch_size, optimizer, learning_rate, clip, hidden_size, dtype, patience
+    )
     found = [common.find_cell(cell)[0] for cell in cells]
     runs = [Run(cell, "adding", protocol, seed + i) for cell in found for i in range(seeds)]
     from ..search import train_all
