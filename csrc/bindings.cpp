@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "features.h"
 #include "functional.h"
 #include "space.h"
 
@@ -48,6 +49,21 @@ Codes listed(const Space& space, int order) {
   return Codes(codes.size(), reinterpret_cast<const std::int64_t*>(codes.data()));
 }
 
+// A row of features for each code.
+py::array_t<float> features(const Space& space, const Codes& codes) {
+  const py::ssize_t n = codes.size(), width = py::ssize_t(fastcell::feature_names().size());
+  py::array_t<float> result({n, width});
+  const std::int64_t* in = codes.data();
+  float* out = result.mutable_data();
+  py::gil_scoped_release release;
+  for (py::ssize_t i = 0; i < n; ++i) {
+    const Code code = fastcell::canonical(static_cast<Code>(in[i]));
+    fastcell::RowWriter row{out + i * width};
+    fastcell::write_features(code, space.order(code), row);
+  }
+  return result;
+}
+
 void bind_space(py::module_& module) {
   using namespace py::literals;
   py::class_<Space>(module, "Space")
@@ -68,9 +84,11 @@ void bind_space(py::module_& module) {
                 codes, [&](Code code) { return space.order(fastcell::canonical(code)); });
           },
           "codes"_a.noconvert())
+      .def("features", &features, "codes"_a.noconvert())
       .def("strata", &Space::strata, py::call_guard<py::gil_scoped_release>())
       .def("listed", &listed, "order"_a)
       .def("sample", &sample, "n"_a, "seed"_a, "orders"_a, "threads"_a);
+  module.def("feature_names", &fastcell::feature_names);
   module.def(
       "canonicalize",
       [](const Codes& codes) { return map_codes<std::int64_t>(codes, fastcell::canonical); },

@@ -148,6 +148,11 @@ def encode(cell: Cell) -> int:
 
 def _apply(function: Callable[[NDArray[np.int64]], NDArray[Any]], codes: ArrayLike) -> NDArray[Any]:
     """The function of codes checked to be cells; an integer gives a NumPy scalar."""
+    return function(checked(codes)).reshape(np.shape(codes))[()]
+
+
+def checked(codes: ArrayLike) -> NDArray[np.int64]:
+    """The codes in one row. Raises CodeError for a code that is no cell."""
     array = np.asarray(codes)
     if array.size == 0 and not isinstance(codes, np.ndarray):
         array = array.astype(np.int64)
@@ -161,7 +166,7 @@ def _apply(function: Callable[[NDArray[np.int64]], NDArray[Any]], codes: ArrayLi
             f"expected codes of cells, found {array.flat[index]} at index {index}:"
             f" {whole().broken_rule(int(flat[index]))}; sample and encode give codes"
         )
-    return function(flat).reshape(array.shape)[()]
+    return flat
 
 
 def _draw(space: _C.Space, n: int, seed: int, orders: int, threads: int) -> NDArray[np.int64]:
