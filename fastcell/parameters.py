@@ -24,6 +24,9 @@ class CellParameters(nn.Module):
     ) -> None:
         super().__init__()
         self._learnable = [(node, _attribute(node)) for node in cell.nodes if node.param]
+        self._places = [
+            place for node, attribute in self._learnable for place in _places(node, attribute)
+        ]
         for node, attribute in self._learnable:
             if node.op == "linear":
                 width = sum(cell.source_widths(node, input_size, hidden_size))
@@ -46,24 +49,27 @@ class CellParameters(nn.Module):
     @property
     def dtype(self) -> torch.dtype | None:
         """That of the parameters, None if there are none."""
-        for node, attribute in self._learnable:
-            held = getattr(self, attribute)
-            tensor = cast(Tensor, held.weight if node.op == "linear" else held)
-            return tensor.dtype
-        return None
+        return self._held(*self._places[0][1:]).dtype if self._places else None
 
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter by its name in the cell: "g.weight", "g.bias", "alpha"."""
-        named: dict[str, Tensor] = {}
-        for node, attribute in self._learnable:
-            if node.op == "linear":
-                linear = cast(nn.Linear, self._modules[attribute])
-                named[f"{node.param}.weight"] = linear.weight
-                if node.bias:
-                    named[f"{node.param}.bias"] = linear.bias
-            else:
-                named[str(node.param)] = getattr(self, attribute)
-        return named
+        return {name: self._held(module, attribute) for name, module, attribute in self._places}
+
+    def _held(self, module: str | None, attribute: str) -> Tensor:
+        """The attribute of the module of that name, or of this one."""
+        held = self if module is None else cast(nn.Module, self._modules[module])
+        # Straight from where nn.Module keeps it, for the sake of single steps; a parametrisation
+        # keeps it elsewhere.
+        tensor = held._parameters.get(attribute)
+        return cast(Tensor, getattr(held, attribute)) if tensor is None else tensor
+
+
+def _places(node: Node, attribute: str) -> list[tuple[str, str | None, str]]:
+    """Of each of the node's parameters the name in the cell, the module and the attribute there."""
+    if node.op != "linear":
+        return [(str(node.param), None, attribute)]
+    held = ("weight", "bias") if node.bias else ("weight",)
+    return [(f"{node.param}.{name}", attribute, name) for name in held]
 
 
 def _start(node: Node) -> float:
@@ -71,7 +77,14 @@ def _start(node: Node) -> float:
     return node.value
 
 
-_TAKEN = frozenset(dir(nn.Module())) | {"tensors", "reset_parameters", "dtype", "_learnable"}
+_TAKEN = frozenset(dir(nn.Module())) | {
+    "tensors",
+    "reset_parameters",
+    "dtype",
+    "_learnable",
+    "_places",
+    "_held",
+}
 
 
 def _attribute(node: Node) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
 
@@ -95,7 +95,7 @@ class Recurrent(nn.Module):
         states = self._initial_states(sequence, state, batched)
         output, finals = self._run(sequence, states)
         if not batched:
-            return output.squeeze(1), _bare_if_one(final.squeeze(1) for final in finals)
+            return output.squeeze(1), _bare_if_one([final.squeeze(1) for final in finals])
         return output.movedim(0, time), _bare_if_one(finals)
 
     def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
@@ -120,21 +120,27 @@ class Recurrent(nn.Module):
         batched = x.dim() == 2
         output = x if batched else x.unsqueeze(0)
         self._check_input(output)
-        states = self._initial_states(output.unsqueeze(0), state, batched)
-        layers = []
-        for index, layer in enumerate(self._layers()):
-            one = self.num_layers == 1
-            initial = states if one else [state[index : index + 1] for state in states]
-            finals = streaming.step(self.cell, layer, output, initial, layer.tensors())
-            output = finals[0][0]
-            layers.append(finals)
-        news = tuple(
-            each[0] if len(each) == 1 else torch.cat(each) for each in zip(*layers, strict=True)
-        )
+        states = self._initial_states(output, state, batched)
+        layers = self._layers()
+        if len(layers) == 1:
+            news = streaming.step(self.cell, layers[0], output, states, layers[0].tensors())
+            output = news[0][0]
+        else:
+            output, news = self._stream_layers(layers, output, states)
         output = output.clone()  # the state is the caller's, and so is the output
         if batched:
             return output, _bare_if_one(news)
-        return output.squeeze(0), _bare_if_one(tuple(new.squeeze(1) for new in news))
+        return output.squeeze(0), _bare_if_one([new.squeeze(1) for new in news])
+
+    def _stream_layers(
+        self, layers: list[CellParameters], output: Tensor, states: tuple[Tensor, ...]
+    ) -> tuple[Tensor, list[Tensor]]:
+        finals = []
+        for index, layer in enumerate(layers):
+            initial = [state[index : index + 1] for state in states]
+            finals.append(streaming.step(self.cell, layer, output, initial, layer.tensors()))
+            output = finals[-1][0][0]
+        return output, [torch.cat(each) for each in zip(*finals, strict=True)]
 
     def extra_repr(self) -> str:
         """The cell, its sizes, and the options that differ from the default, as nn.LSTM's."""
@@ -150,12 +156,14 @@ class Recurrent(nn.Module):
         changed = [f"{name}={value}" for name, value in options.items() if value != defaults[name]]
         return ", ".join([self.cell.name, str(self.input_size), str(self.hidden_size), *changed])
 
-    def _layers(self) -> Iterator[CellParameters]:
-        return (cast(CellParameters, layer) for layer in self.layers)
+    def _layers(self) -> list[CellParameters]:
+        # Past nn.Module's lookups, for the sake of single steps.
+        layers = cast(nn.ModuleList, self._modules["layers"])
+        return cast(list[CellParameters], list(layers._modules.values()))
 
     def _run(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """x (T, B, I), states S of (layers * D, B, H) -> output (T, B, H * D), states as given."""
-        finals, layers = [], list(self._layers())
+        finals, layers = [], self._layers()
         for first in range(0, len(layers), self.directions):
             if first and self.dropout:
                 x = functional.dropout(x, self.dropout, self.training)
@@ -176,22 +184,15 @@ class Recurrent(nn.Module):
         return output.flip(0) if backward else output, finals
 
     def _initial_states(self, x: Tensor, state: State | None, batched: bool) -> tuple[Tensor, ...]:
-        """The states as S of (layers * D, B, H), for x (T, B, I)."""
-        shape = (len(self.layers), x.shape[1], self.hidden_size)
+        """The states as S of (layers * D, B, H), for x (B, I) or (T, B, I)."""
+        shape = (self.num_layers * self.directions, x.shape[-2], self.hidden_size)
         if state is None:
             return tuple(x.new_zeros(shape) for _ in self.cell.states)
-        names = [str(node.name) for node in self.cell.states]
-        states = _as_tuple(state, names)
         given = shape if batched else (shape[0], shape[2])
-        for name, tensor in zip(names, states, strict=True):
-            if tensor.shape != given:
-                meaning = "(layers * directions, B, H)" if batched else "(layers * directions, H)"
-                expected = f"expected {given}, which is {meaning}"
-                raise ShapeError(f"state '{name}': {expected}; found {_shape(tensor)}")
-            _check_dtype(f"state '{name}'", tensor, x.dtype)
-            if tensor.device != x.device:
-                found = f"found {tensor.device}: move it with .to('{x.device}')"
-                raise ShapeError(f"state '{name}': expected {x.device}, as x is; {found}")
+        states = _as_tuple(state, self.cell)
+        for node, tensor in zip(self.cell.states, states, strict=True):
+            if tensor.shape != given or tensor.dtype != x.dtype or tensor.device != x.device:
+                _check_state(f"state '{node.name}'", tensor, given, x)
         return states if batched else tuple(tensor.unsqueeze(1) for tensor in states)
 
     def _time_axis(self, x: Tensor) -> int:
@@ -206,7 +207,7 @@ class Recurrent(nn.Module):
         if x.shape[-1] != self.input_size:
             expected = f"expected input_size = {self.input_size} features in the last axis"
             raise ShapeError(f"x: {expected}; found {x.shape[-1]} in {_shape(x)}")
-        _check_dtype("x", x, next(self._layers()).dtype or x.dtype)
+        _check_dtype("x", x, self._layers()[0].dtype or x.dtype)
 
     def _check_sizes(self) -> None:
         self.cell.check_sizes(self.input_size, self.hidden_size)
@@ -234,22 +235,33 @@ def _without_bias(cell: Cell) -> Cell:
     return replace(cell, nodes=tuple(replace(node, bias=False) for node in cell.nodes))
 
 
-def _bare_if_one(states: Iterator[Tensor] | tuple[Tensor, ...]) -> State:
-    first, *others = states
-    return (first, *others) if others else first
+def _bare_if_one(states: Sequence[Tensor]) -> State:
+    return tuple(states) if len(states) > 1 else states[0]
 
 
-def _as_tuple(state: State, names: list[str]) -> tuple[Tensor, ...]:
-    """The given state as one tensor per name."""
+def _as_tuple(state: State, cell: Cell) -> tuple[Tensor, ...]:
+    """The given state as one tensor for each state of the cell."""
     states = (state,) if isinstance(state, Tensor) else state
-    fits = isinstance(states, tuple | list) and len(states) == len(names)
+    fits = isinstance(states, tuple | list) and len(states) == len(cell.outputs)
     if fits and all(isinstance(each, Tensor) for each in states):
         return tuple(states)
+    names = [str(node.name) for node in cell.states]
     expected = f"a tuple ({', '.join(names)})" if len(names) > 1 else "a tensor"
     found = type(state).__name__
     if isinstance(state, tuple | list):
         found += f" ({', '.join(type(each).__name__ for each in state)})"
     raise ShapeError(f"state: expected {expected}; found {found}")
+
+
+def _check_state(name: str, tensor: Tensor, shape: tuple[int, ...], x: Tensor) -> None:
+    """Raises ShapeError unless the tensor has that shape, and the dtype and device of x."""
+    if tensor.shape != shape:
+        meaning = "(layers * directions, B, H)" if len(shape) == 3 else "(layers * directions, H)"
+        raise ShapeError(f"{name}: expected {shape}, which is {meaning}; found {_shape(tensor)}")
+    _check_dtype(name, tensor, x.dtype)
+    if tensor.device != x.device:
+        mend = f"move it with .to('{x.device}')"
+        raise ShapeError(f"{name}: expected {x.device}, as x is; found {tensor.device}: {mend}")
 
 
 def _check_options(cell: Cell, num_layers: int, dropout: float) -> None:

@@ -298,5 +298,5 @@ def may_stream(backend: str, x: Tensor) -> bool:
     """Whether a single step of x may go straight to the CPU engine: nobody is watching."""
     watched = torch.is_grad_enabled() or torch.compiler.is_compiling()
     watched = watched or torch._C._are_functorch_transforms_active() or type(x) is not Tensor
-    plain = x.dtype in cpu.DTYPES and not torch.is_autocast_enabled("cpu")
-    return plain and not watched and resolve(backend, x) is compiled_scan
+    plain = x.is_cpu and x.dtype in cpu.DTYPES and not torch.is_autocast_enabled("cpu")
+    return plain and not watched and backend in (AUTO, "cpu")

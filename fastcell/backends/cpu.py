@@ -86,7 +86,8 @@ def check(
 def rows(tensor: Tensor) -> Tensor:
     """The tensor itself if the machine can read it, with its last axis contiguous; else a copy."""
     tensor = tensor.resolve_neg()
-    if tensor.dim() == 0 or tensor.stride(-1) == 1 or tensor.numel() == 0:
+    strides = tensor.stride()
+    if not strides or strides[-1] == 1 or tensor.numel() == 0:
         return tensor.contiguous() if tensor.numel() == 0 else tensor
     compact = tensor
     for axis in range(tensor.dim() - 1):

@@ -77,8 +77,10 @@ class Stepper:
         read = [rows(tensor) for tensor in (x, *states)]
         for at, tensor in zip(self.reads_at, read, strict=True):
             if at >= 0:
-                entry[3 * at], entry[3 * at + 2] = tensor.data_ptr(), tensor.stride(-2)
-        finals = [torch.empty(state.shape, dtype=state.dtype) for state in states]
+                entry[3 * at], entry[3 * at + 2] = tensor.data_ptr(), tensor.stride()[-2]
+        finals = [
+            torch.empty_like(state, memory_format=torch.contiguous_format) for state in states
+        ]
         for at, final in zip(self.finals_at, finals, strict=True):
             entry[3 * at] = final.data_ptr()
         self.kernel.machine.run(table, 1, x.shape[0], torch.get_num_threads())
