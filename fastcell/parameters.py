@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,19 +49,21 @@ class CellParameters(nn.Module):
     @property
     def dtype(self) -> torch.dtype | None:
         """That of the parameters, None if there are none."""
-        return self._held(*self._places[0][1:]).dtype if self._places else None
+        return next(iter(self.tensors().values())).dtype if self._places else None
 
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter by its name in the cell: "g.weight", "g.bias", "alpha"."""
-        return {name: self._held(module, attribute) for name, module, attribute in self._places}
-
-    def _held(self, module: str | None, attribute: str) -> Tensor:
-        """The attribute of the module of that name, or of this one."""
-        held = self if module is None else cast(nn.Module, self._modules[module])
-        # Straight from where nn.Module keeps it, for the sake of single steps; a parametrisation
-        # keeps it elsewhere.
-        tensor = held._parameters.get(attribute)
-        return cast(Tensor, getattr(held, attribute)) if tensor is None else tensor
+        modules: dict[Any, Any] = self._modules
+        try:  # straight from where nn.Module keeps them, for the sake of single steps
+            return {
+                name: modules.get(module, self)._parameters[attribute]
+                for name, module, attribute in self._places
+            }
+        except KeyError:  # a parametrisation keeps its own elsewhere
+            return {
+                name: getattr(modules.get(module, self), attribute)
+                for name, module, attribute in self._places
+            }
 
 
 def _places(node: Node, attribute: str) -> list[tuple[str, str | None, str]]:
@@ -83,7 +85,6 @@ _TAKEN = frozenset(dir(nn.Module())) | {
     "dtype",
     "_learnable",
     "_places",
-    "_held",
 }
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .backends import streaming
+from .backends.cpu import rows
 from .errors import ShapeError
 from .ir import Cell
 from .parameters import CellParameters
@@ -68,6 +69,7 @@ class Recurrent(nn.Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.backend = backend
+        self._stepper: streaming.Stepper | None = None
         self.cell.text  # noqa: B018  made now: a tracer follows what is not yet there
         self._check_sizes()
         widths = [input_size] + [hidden_size * self.directions] * (num_layers - 1)
@@ -116,31 +118,32 @@ class Recurrent(nn.Module):
         return output.squeeze(time), state
 
     def _stream(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """A step in inference, straight on the engine."""
-        batched = x.dim() == 2
-        output = x if batched else x.unsqueeze(0)
-        self._check_input(output)
-        states = self._initial_states(output, state, batched)
-        layers = self._layers()
-        if len(layers) == 1:
-            news = streaming.step(self.cell, layers[0], output, states, layers[0].tensors())
-            output = news[0][0]
+        """A step in inference, straight on the engine: all is checked when the facts change."""
+        if state is None:
+            shape = (self.num_layers, *x.shape[:-1], self.hidden_size)
+            states = tuple(x.new_zeros(shape) for _ in self.cell.states)
         else:
-            output, news = self._stream_layers(layers, output, states)
-        output = output.clone()  # the state is the caller's, and so is the output
-        if batched:
-            return output, _bare_if_one(news)
-        return output.squeeze(0), _bare_if_one([new.squeeze(1) for new in news])
+            states = _as_tuple(state, self.cell)
+        layers = [layer.tensors() for layer in self._layers()]
+        stepper = self._stepper
+        if stepper is None or stepper.facts != streaming.facts(self.cell, x, states, layers):
+            x, states, stepper = self._prepare(x, states, layers)
+        output, finals = stepper(x, states)
+        return output, _bare_if_one(finals)
 
-    def _stream_layers(
-        self, layers: list[CellParameters], output: Tensor, states: tuple[Tensor, ...]
-    ) -> tuple[Tensor, list[Tensor]]:
-        finals = []
-        for index, layer in enumerate(layers):
-            initial = [state[index : index + 1] for state in states]
-            finals.append(streaming.step(self.cell, layer, output, initial, layer.tensors()))
-            output = finals[-1][0][0]
-        return output, [torch.cat(each) for each in zip(*finals, strict=True)]
+    def _prepare(
+        self, x: Tensor, states: tuple[Tensor, ...], layers: list[dict[str, Tensor]]
+    ) -> tuple[Tensor, tuple[Tensor, ...], streaming.Stepper]:
+        """The tensors, checked and as the engine can read them, and a Stepper for such."""
+        batched = x.dim() == 2
+        sequence = x if batched else x.unsqueeze(0)
+        self._check_input(sequence)
+        self._initial_states(sequence, states, batched)
+        x, states = rows(x), tuple(map(rows, states))
+        stepper = streaming.Stepper(self.cell, x, states, layers)
+        if not stepper.copies:
+            self._stepper = stepper
+        return x, states, stepper
 
     def extra_repr(self) -> str:
         """The cell, its sizes, and the options that differ from the default, as nn.LSTM's."""

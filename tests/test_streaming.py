@@ -1,9 +1,13 @@
 """`Recurrent.step` in inference, straight on the engine."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
 from fastcell import Recurrent, library
+from fastcell.errors import ShapeError
 
 
 @pytest.mark.parametrize("layers", [1, 3])
@@ -49,3 +53,53 @@ def test_dropout_between_layers_acts_in_training():
     x = torch.randn(2, 4)
     with torch.no_grad():
         assert (module.step(x)[0] - module.eval().step(x)[0]).abs().max() > 0
+
+
+def test_a_weight_made_smaller_in_place_is_noticed():
+    """Its address and its strides stay as they were."""
+    module = Recurrent(library.gru, 4, 8)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        module.step(x)
+        weight = next(iter(module.parameters()))
+        weight.data = weight.data[:7]
+        with pytest.raises(ShapeError, match="weight: expected"):
+            module.step(x)
+
+
+def test_a_module_of_another_dtype_is_noticed():
+    module = Recurrent(library.gru, 4, 8)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        module.step(x)
+        module.double()
+        with pytest.raises(ShapeError, match=r"x: expected torch\.float64"):
+            module.step(x)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_has_its_own_weights(copied):
+    module = Recurrent(library.gru, 4, 8)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        output, _ = module.step(x)
+        twin = copied(module)
+        for parameter in module.parameters():
+            parameter.zero_()
+        torch.testing.assert_close(twin.step(x)[0], output)
+
+
+@pytest.mark.parametrize("hidden", [1, 7])
+@pytest.mark.parametrize("batch", [None, 0, 1, 5])
+def test_the_memory_of_x_and_the_states_may_lie_in_any_order(hidden, batch):
+    module = Recurrent(library.lstm, 3, hidden, num_layers=2)
+    sizes = () if batch is None else (batch,)
+    x = torch.randn(3, *sizes).movedim(0, -1)
+    h = torch.randn(hidden, *sizes, 2).movedim((0, -1), (-1, 0))
+    c = torch.randn(1, *sizes, hidden).expand(2, *sizes, hidden)
+    with torch.no_grad():
+        for state in [(h, c), (h.contiguous(), c.contiguous())]:
+            output, news = module.step(x, state)
+            expected, expected_news = module(x[None], state)
+            torch.testing.assert_close(output, expected[0])
+            torch.testing.assert_close(news, expected_news)

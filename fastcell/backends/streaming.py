@@ -1,101 +1,122 @@
 """One time step at a time on the CPU, for inference: the tile machine and little around it.
 
-A `Stepper` holds a table of the addresses that the machine reads, and fills in what changes from
-step to step. The machine itself notices parameters that are as they were, and packs them once.
+A `Stepper` is made for some tensors, and serves as long as their `facts` are the same: it holds
+the table of addresses that the machine reads, and fills in those that change from step to step.
+The machine itself notices weights that are as they were, and packs them once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from operator import is_
-from typing import TypeAlias
-from weakref import WeakKeyDictionary
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .. import _C
 from ..ir import Cell
 from .cpu import check, describe, forward_kernel, rows
 
-_Address: TypeAlias = tuple[int, tuple[int, ...]]
 
-_steppers: WeakKeyDictionary[object, Stepper] = WeakKeyDictionary()
+def facts(
+    cell: Cell, x: Tensor, states: Sequence[Tensor], layers: Sequence[Mapping[str, Tensor]]
+) -> list[object]:
+    """All that a Stepper depends on: everything but numbers, and where x and the states are."""
+    moving = [x, *states]
+    parameters = [tensor for layer in layers for tensor in layer.values()]
+    tensors = moving + parameters
+    return [
+        cell,
+        *map(Tensor.size, tensors),
+        *map(Tensor.stride, tensors),
+        *map(Tensor.is_neg, tensors),
+        *[(tensor.dtype, tensor.device) for tensor in moving + parameters[:1]],
+        *map(Tensor.data_ptr, parameters),
+    ]
 
 
-def step(
-    cell: Cell,
-    owner: object,
-    x: Tensor,
-    states: Sequence[Tensor],
-    parameters: Mapping[str, Tensor],
-) -> list[Tensor]:
-    """x (B, I), states S of (1, B, H) -> new states S of (1, B, H).
+class _Layer(NamedTuple):
+    """One layer's run: the table's entries `at` are for x, output, states and finals."""
 
-    `owner` is what the parameters belong to; while it lives, its Stepper does.
-    """
-    kind = cell, x.shape[-1], states[0].shape[-1], x.dtype
-    stepper = _steppers.get(owner)
-    if stepper is None or stepper.kind != kind:
-        stepper = _steppers[owner] = Stepper(*kind)
-    return stepper(x, states, parameters)
+    machine: _C.ScanProgram
+    table: NDArray[np.int64]
+    at: list[tuple[int, int]]
+    offsets: list[int]  # from each of those to the layer's part, in bytes
 
 
 class Stepper:
-    """One layer's step: x (B, I) and S states (1, B, H) to S new states (1, B, H)."""
+    """A step of a stack of layers: x (B, I), S states (layers, B, H) to output (B, H), S states.
 
-    def __init__(self, cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype) -> None:
-        self.kind = cell, input_size, hidden_size, dtype
-        self.kernel = forward_kernel(cell, input_size, hidden_size, dtype)
-        names = [str(node.name) for node in cell.sources]
-        place = {(key.role, key.name): at for at, key in enumerate(self.kernel.tensors)}
-        described = [describe(self.kernel.constants.get(key)) for key in self.kernel.tensors]
-        table = np.array(described, np.int64).reshape(-1, 3)
-        reads = [("sequence", names[0]), *(("initial", name) for name in names[1:])]
-        self.reads_at = [place.get(key, -1) for key in reads]
-        self.finals_at = [place["final", name] for name in names[1:]]
-        table[self.finals_at, 2] = hidden_size
-        self.shapes = cell.parameters(input_size, hidden_size)
-        self.parameters_at = [place.get(("parameter", name), -1) for name in self.shapes]
-        # Replaced as one, so that threads that share the Stepper see either the old or the new.
-        self.known: tuple[list[_Address], NDArray[np.int64]] = ([], table)
+    All may lack the axis B. It checks the parameters; x and the states have been checked.
+    """
 
-    def __call__(
-        self, x: Tensor, states: Sequence[Tensor], named: Mapping[str, Tensor]
-    ) -> list[Tensor]:
-        parameters = named.values()
-        found = [(parameter.data_ptr(), parameter.stride()) for parameter in parameters]
-        known, table = self.known
-        held = None
-        if found == known:
-            table = table.copy()
-        else:
-            check(x, named, self.shapes)
-            table, held = self._describe(parameters, found)
-        entry = table.reshape(-1).data
-        read = [rows(tensor) for tensor in (x, *states)]
-        for at, tensor in zip(self.reads_at, read, strict=True):
-            if at >= 0:
-                entry[3 * at], entry[3 * at + 2] = tensor.data_ptr(), tensor.stride()[-2]
-        finals = [
-            torch.empty_like(state, memory_format=torch.contiguous_format) for state in states
-        ]
-        for at, final in zip(self.finals_at, finals, strict=True):
-            entry[3 * at] = final.data_ptr()
-        self.kernel.machine.run(table, 1, x.shape[0], torch.get_num_threads())
-        del held  # copies had to live until here
-        return finals
+    def __init__(
+        self,
+        cell: Cell,
+        x: Tensor,
+        states: Sequence[Tensor],
+        layers: Sequence[Mapping[str, Tensor]],
+    ) -> None:
+        self.facts = facts(cell, x, states, layers)
+        self.hidden_size = states[0].shape[-1]
+        self.output_shape = (*x.shape[:-1], self.hidden_size)
+        if x.dim() == 1:
+            x, states = x.unsqueeze(0), [state.unsqueeze(1) for state in states]
+        self.batch = x.shape[0]
+        self.copies: list[Tensor] = []  # of parameters that the machine can't read in place
+        self.layers: list[_Layer] = []
+        for parameters in layers:
+            self.layers.append(self._layer(cell, x, states, parameters))
+            x = x.new_empty(self.batch, self.hidden_size)
 
-    def _describe(
-        self, parameters: Collection[Tensor], found: list[_Address]
-    ) -> tuple[NDArray[np.int64], list[Tensor]]:
-        """A table with the parameters filled in, and the copies that it may point to."""
-        held = [rows(parameter) for parameter in parameters]
-        table = self.known[1].copy()
-        for at, parameter in zip(self.parameters_at, held, strict=True):
-            if at >= 0:
-                table[at] = describe(parameter)
-        if all(map(is_, held, parameters)):
-            self.known = found, table.copy()
-        return table, held
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()  # the copy of a module has its tensors elsewhere
+
+    def __call__(self, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        finals = [_room(state) for state in states]
+        kept = [tensor.data_ptr() for tensor in (*states, *finals)]
+        for machine, table, at, offsets in self.layers:
+            below, x = x, x.new_empty(self.output_shape)
+            moving = below.data_ptr(), x.data_ptr(), *kept
+            table = table.copy()  # other threads may be here
+            entries = table.data
+            for entry, address, offset in zip(at, moving, offsets, strict=True):
+                entries[entry] = address + offset
+            machine.run(table[:-1], 1, self.batch, torch.get_num_threads())
+        return x, finals
+
+    def _layer(
+        self, cell: Cell, x: Tensor, states: Sequence[Tensor], parameters: Mapping[str, Tensor]
+    ) -> _Layer:
+        sizes, index = (x.shape[-1], self.hidden_size), len(self.layers)
+        check(x, parameters, cell.parameters(*sizes))
+        kernel = forward_kernel(cell, *sizes, x.dtype)
+        place = {(key.role, key.name): at for at, key in enumerate(kernel.tensors)}
+        table = np.zeros((len(place) + 1, 3), np.int64)
+        spare = len(place)  # the last row is for what this cell's machine doesn't read
+        for at, key in enumerate(kernel.tensors):
+            table[at] = describe(kernel.constants.get(key))
+        for name, parameter in parameters.items():
+            table[place.get(("parameter", name), spare)] = describe(self._readable(parameter))
+        whole = [x, x.new_empty(self.batch, self.hidden_size), *states, *map(_room, states)]
+        parts = [each[index] if each.dim() == 3 else each for each in whole]
+        named, *carried = [str(node.name) for node in cell.sources]
+        keys = [("sequence", named), ("sequence", carried[0])]
+        keys += [(role, name) for role in ("initial", "final") for name in carried]
+        rows_at = [place.get(key, spare) for key in keys]
+        for at, part in zip(rows_at, parts, strict=True):
+            table[at] = describe(part)
+        offsets = [p.data_ptr() - w.data_ptr() for p, w in zip(parts, whole, strict=True)]
+        return _Layer(kernel.machine, table, [(at, 0) for at in rows_at], offsets)
+
+    def _readable(self, parameter: Tensor) -> Tensor:
+        readable = rows(parameter)
+        if readable is not parameter:
+            self.copies.append(readable)
+        return readable
+
+
+def _room(state: Tensor) -> Tensor:
+    return torch.empty_like(state, memory_format=torch.contiguous_format)
