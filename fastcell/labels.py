@@ -12,7 +12,6 @@ import gzip
 import hashlib
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +20,7 @@ from typing import Any
 
 from . import space
 from .errors import StoreError
+from .files import write_whole
 from .results import (
     DEFAULT_PROTOCOL,
     HOPELESS,
@@ -110,16 +110,7 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
     packed = gzip.compress(lines.encode(), mtime=0)
     sheet = datasheet(ordered, hashlib.sha256(packed).hexdigest())
     for target, content in ((path, packed), (datasheet_path(path), sheet.encode())):
-        _write_whole(target, content)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        raise StoreError(f"labels: expected a file that can be written, found {error}") from None
+        write_whole(target, content)
 
 
 def read_labels(path: Path = SHIPPED) -> list[Label]:

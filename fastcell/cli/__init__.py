@@ -1,4 +1,5 @@
-"""The command line: `fastcell search | train | label | show | space`, a module each.
+"""The command line: a module for each command.
+
 
 A command imports torch and rich when it runs and needs them: `show` and `space` do not.
 """
@@ -10,7 +11,7 @@ from typing import NoReturn
 import typer
 
 from ..errors import FastcellError
-from . import label, search, show, space, train
+from . import fit, label, predict, search, show, space, train
 
 app = typer.Typer(
     name="fastcell",
@@ -22,6 +23,8 @@ app = typer.Typer(
 app.command("search")(search.command)
 app.command("train")(train.command)
 app.command("label")(label.command)
+app.command("fit")(fit.command)
+app.command("predict")(predict.command)
 app.command("show")(show.command)
 app.add_typer(space.app, name="space")
 

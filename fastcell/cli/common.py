@@ -20,6 +20,9 @@ from ..results import code_of
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
+PLAIN_WIDTH = 160
+"""Columns of a table when nobody looks: nothing is cut in a file or a pipe."""
+
 CellArgument = Annotated[
     str, typer.Argument(help="a name of the library, a code, or a file with a cell's text")
 ]

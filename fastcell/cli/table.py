@@ -10,9 +10,7 @@ from rich.table import Table
 
 from ..results import Result, Run
 from ..search import is_reference
-
-_PLAIN_WIDTH = 160
-"""Columns when nobody looks: nothing is cut in a file or a pipe."""
+from . import common
 
 
 def print_table(results: Sequence[Result]) -> None:
@@ -26,7 +24,7 @@ def print_table(results: Sequence[Result]) -> None:
     table.add_column("status")
     for result in results:
         table.add_row(*_row(result, several))
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else common.PLAIN_WIDTH
     console = Console(width=width)
     console.print(table)
     if any(map(is_reference, results)):
