@@ -63,6 +63,11 @@ class Label:
     validation: tuple[float, ...]
     """The curve, to five digits."""
 
+    @property
+    def id(self) -> tuple[int, int, int]:
+        """(code, seed, patience), one label each."""
+        return self.code, self.seed, self.patience
+
     @classmethod
     def of(cls, result: Result) -> Label:
         """The label that a training run gives."""
@@ -94,6 +99,12 @@ def label_runs(cells: int) -> list[Run]:
         if rest == 3 and again < REPLICATED:
             runs += [Run(drawn[again], "adding", RULED_PROTOCOL, s) for s in range(1, SEEDS)]
     return runs
+
+
+def run_id(run: Run) -> tuple[int, int, int]:
+    """The id of the label that the run, of a cell of the space, will give."""
+    assert run.code is not None
+    return run.code, run.seed, run.protocol.patience
 
 
 def _protocol(index: int) -> Protocol:

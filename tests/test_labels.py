@@ -7,6 +7,7 @@ import pytest
 from standins import fake
 
 from fastcell import StoreError, space
+from fastcell.cli import main
 from fastcell.labels import (
     FULL,
     PATIENCE,
@@ -16,6 +17,7 @@ from fastcell.labels import (
     label_runs,
     read_labels,
     rule_error,
+    run_id,
     write_labels,
 )
 from fastcell.library import rnn
@@ -115,3 +117,20 @@ def test_what_is_no_label_file_is_refused(tmp_path, content):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(StoreError, match="expected a file that can be written"):
         write_labels(tmp_path / "none" / "labels.jsonl.gz", [LABEL])
+
+
+def test_going_on_from_a_file(tmp_path, monkeypatch):
+    """What the file has is not trained again, and stays as it is."""
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
+    monkeypatch.setattr("fastcell.training.train", fake)
+    out = tmp_path / "label"
+    out.mkdir()
+    first, *others = label_runs(3)
+    known = replace(LABEL, code=first.code)
+    write_labels(out / "labels.jsonl.gz", [known])
+    with pytest.raises(SystemExit):
+        main(["label", "--cells", "3", "--out", str(out)])
+    found = {label.id: label for label in read_labels(out / "labels.jsonl.gz")}
+    assert found.keys() == {known.id, *map(run_id, others)}
+    assert found[known.id] == known
+    assert (tmp_path / "log").read_text().split() == [run.cell.key for run in others]

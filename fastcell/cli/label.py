@@ -16,9 +16,10 @@ def command(
     """Train cells of the space under the full protocol and write them as labels.
 
     Every run is kept in --out, and the same command goes on from there; what is done so far is
-    written to labels.jsonl.gz beside it, with a datasheet, also when Ctrl-C ends it.
+    written to labels.jsonl.gz beside it, with a datasheet, also when Ctrl-C ends it. A file of
+    labels that lies there already is added to: put the shipped one there to go on from it.
     """
-    from ..labels import Label, label_runs, write_labels
+    from ..labels import Label, label_runs, read_labels, run_id, write_labels
     from ..search import train_all
     from ..store import Store
     from ..training import train
@@ -26,10 +27,13 @@ def command(
 
     folder = common.make_folder(out)
     path = folder / "labels.jsonl.gz"
+    known = {label.id: label for label in read_labels(path)} if path.exists() else {}
+    runs = [run for run in label_runs(cells) if run_id(run) not in known]
     with common.resumable(), Store(folder / "results.sqlite") as store:
         try:
             with Bars() as bars:
-                train_all(label_runs(cells), store, train, jobs, bars)
+                train_all(runs, store, train, jobs, bars)
         finally:
-            write_labels(path, map(Label.of, store.results()))
+            new = {label.id: label for label in map(Label.of, store.results())}
+            write_labels(path, {**new, **known}.values())
     print(path)
