@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,9 +82,22 @@ class Store:
             self._refuse(f"the newer schema version {schema}: update fastcell")
         if schema not in (0, SCHEMA_VERSION):
             self._refuse(f"the older schema version {schema}: choose another folder")
-        self._database.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         if schema == 0:
             self._database.executescript(_SCHEMA)
+
+    def _write_ahead(self) -> None:
+        """Turns write-ahead logging on. SQLite's timeout does not hold here, so it is kept here."""
+        end = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
 
     def _refuse(self, found: str) -> NoReturn:
         expected = f"a fastcell result store of schema version {SCHEMA_VERSION}"

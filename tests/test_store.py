@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -227,3 +228,24 @@ def test_busy(path, monkeypatch):
             store.add(make_result())
         other.execute("COMMIT")
         assert store.add(make_result())
+
+
+def test_a_new_file_may_be_opened_by_several_at_once(tmp_path):
+    """SQLite does not wait by itself while another connection turns write-ahead logging on."""
+    barrier, errors = threading.Barrier(8), []
+
+    def use(path):
+        barrier.wait()
+        try:
+            with Store(path):
+                pass
+        except StoreError as error:
+            errors.append(error)
+
+    for i in range(40):
+        threads = [threading.Thread(target=use, args=(tmp_path / f"{i}",)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not errors
