@@ -57,7 +57,7 @@ def pytest_generate_tests(metafunc):
 
 
 def check(case: Case, module: nn.Module) -> None:
-    """The outputs and the last states are those of the eager loop in float64."""
+    """The outputs are those of the eager loop in float64: each step's error against its norm."""
     x = torch.randn(case.time, min(case.batch, 64), case.hidden)
     output, _ = module(x)
     (layer,) = module.layers
@@ -65,7 +65,8 @@ def check(case: Case, module: nn.Module) -> None:
     cell = find_cell(case.cell)
     states = tuple(torch.zeros(x.shape[1], case.hidden).double() for _ in cell.states)
     expected, _ = eager.scan(cell, x.double(), states, parameters)
-    torch.testing.assert_close(output.double(), expected, rtol=1e-3, atol=1e-4)
+    error = (output.double() - expected).norm(dim=(1, 2))
+    assert (error <= 1e-3 * expected.norm(dim=(1, 2))).all(), f"{case}: {error.max():.2g} off"
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # torch.compile's own
