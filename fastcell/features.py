@@ -24,6 +24,9 @@ from . import _C, space
 VERSION = 1
 """Of the columns: a model fitted to others is refused."""
 
+BLOCK = 1 << 14
+"""Cells at a time: their features, and what a model makes of them, stay in the cache."""
+
 
 @cache
 def names() -> tuple[str, ...]:
@@ -37,3 +40,8 @@ def features(codes: ArrayLike) -> NDArray[np.float32]:
     Raises CodeError for a code that is no cell.
     """
     return space.whole().features(space.checked(codes))
+
+
+def blocks(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The codes in order, BLOCK at a time."""
+    return np.split(codes, range(BLOCK, len(codes), BLOCK))

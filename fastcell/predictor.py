@@ -9,6 +9,7 @@ The file is safetensors; its metadata say which features, labels and scores belo
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import torch
+from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
@@ -28,15 +30,13 @@ from .meta.network import Members, NetworkModel
 
 SHIPPED = Path(__file__).parent / "data" / "predictor.safetensors"
 
-BLOCK = 1 << 14
-"""Cells at a time: their features and activations stay in the cache."""
-
 
 class Predictor:
     """Estimates of cells by code. Raises StoreError for a file that is none, or does not fit."""
 
     def __init__(self, path: Path = SHIPPED) -> None:
         try:
+            self.key = hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
             with safe_open(path, "pt") as stored:
                 self.metadata: dict[str, Any] = json.loads(stored.metadata()["fastcell"])
                 tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
@@ -52,14 +52,22 @@ class Predictor:
 
     def __call__(self, codes: ArrayLike) -> Estimate:
         """Of codes (N,), in order. Raises CodeError for a code that is no cell."""
-        flat = space.checked(codes)
-        blocks = np.split(flat, range(BLOCK, len(flat), BLOCK))
-        parts = [self.model.predict(block, features.features(block)) for block in blocks]
+        blocks = features.blocks(space.checked(codes))
+        parts = [self.estimate(block, features.features(block)) for block in blocks]
         return Estimate(
             usable=np.concatenate([part.usable for part in parts]),
             target=np.concatenate([part.target for part in parts]),
             spread=np.concatenate([part.spread for part in parts]),
         )
+
+    def estimate(self, codes: NDArray[np.int64], rows: NDArray[np.float32]) -> Estimate:
+        """Of cells by code and features."""
+        return self.model.predict(codes, rows)
+
+    @staticmethod
+    def one_thread() -> None:
+        """Makes the calling thread compute alone, where several ask at once."""
+        torch.set_num_threads(1)
 
     def explain(self, code: int) -> list[tuple[str, float, float]]:
         """(column, value, effect) of a cell, the largest effects first.
@@ -82,6 +90,15 @@ class Predictor:
 def shipped() -> Predictor:
     """The meta-model that comes with fastcell."""
     return Predictor()
+
+
+def provenance(labels: Path) -> dict[str, Any]:
+    """What a fit to a file of labels rests on. Raises StoreError when it can't be read."""
+    try:
+        digest = hashlib.sha256(labels.read_bytes()).hexdigest()
+    except OSError as error:
+        raise StoreError(f"{labels}: expected a file of labels: {error}") from None
+    return {"labels": digest, "space": space.SPACE_VERSION}
 
 
 def write_predictor(path: Path, model: NetworkModel, metadata: Mapping[str, Any]) -> None:

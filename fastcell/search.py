@@ -1,4 +1,4 @@
-"""The search: sample cells of the space, pick some, train them beside known cells, compare.
+"""The search: screen cells of the space, train the most promising beside known cells, compare.
 
 Everything but the time it takes follows from the options, and each result is recorded when it is
 there: a search that was ended at any moment and is run again goes on from where it was and comes
@@ -7,23 +7,25 @@ to the same table.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from . import space
 from .errors import StoreError, TaskError
+from .ir import Cell
 from .library import CELLS
 from .results import DEFAULT_PROTOCOL, Protocol, Result, Run
+from .screening import Predictor, screen
 from .store import Store
 from .sweep import Train, sweep
 
 REFERENCES = ("rnn", "lstm", "adding_dag")
 """Cells of the library that every search trains too, to compare with."""
+
+SEEDS = 5
+"""Seeds of a finalist, from the search's own up."""
 
 _RANKS = {"done": 0, "plateau": 1, "diverged": 2, "failed": 3}
 
@@ -34,6 +36,11 @@ class Options:
 
     candidates: int
     train: int
+    """How many of the most promising are trained."""
+    control: int = 0
+    """How many of those that pass are trained as well, at random, and how many of all."""
+    finalists: int = 0
+    """How many of the best are trained again, with SEEDS seeds in all; so are the references."""
     seed: int = 0
     task: str = "adding"
     protocol: Protocol = DEFAULT_PROTOCOL
@@ -41,11 +48,15 @@ class Options:
     def __post_init__(self) -> None:
         if self.candidates < 0:
             raise TaskError(f"candidates: expected a number >= 0, found {self.candidates}")
-        if not 0 <= self.train <= self.candidates:
-            raise TaskError(
-                f"train: expected a number of the {self.candidates:,} candidates, found"
-                f" {self.train:,}"
-            )
+        for name in ("train", "control"):
+            count = getattr(self, name)
+            if not 0 <= count <= self.candidates:
+                raise TaskError(
+                    f"{name}: expected a number of the {self.candidates:,} candidates, found"
+                    f" {count:,}"
+                )
+        if self.finalists < 0:
+            raise TaskError(f"finalists: expected a number >= 0, found {self.finalists}")
 
     def as_plan(self) -> dict[str, Any]:
         """The options by name, the protocol's too."""
@@ -57,8 +68,14 @@ class Options:
 class Progress:
     """What a search tells on its way; each does nothing unless overridden."""
 
-    def sampled(self, candidates: int, seconds: float) -> None:
-        """The candidates are drawn."""
+    def stage(self, name: str, total: int) -> None:
+        """A stage of the screening begins, over so many candidates."""
+
+    def advance(self, count: int) -> None:
+        """So many more candidates went through it."""
+
+    def ended(self, name: str, count: int, seconds: float) -> None:
+        """All went through it."""
 
     def training(self, runs: Sequence[Run], pending: Sequence[Run]) -> None:
         """These runs are wanted, and those of them have no result yet."""
@@ -71,24 +88,43 @@ class Progress:
 
 
 def search(
-    options: Options, store: Store, train: Train, jobs: int = 1, progress: Progress | None = None
+    options: Options,
+    store: Store,
+    train: Train,
+    predictor: Predictor,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> list[Result]:
-    """Samples, picks, trains; the results from best to worst, the references among them.
+    """Screens, picks, trains, trains finalists again; the results from best to worst.
 
-    `train` is the training function, `jobs` the number of processes. Raises StoreError when the
-    store holds a search with other options.
+    `train` is the training function, `jobs` the number of processes, and of threads while
+    screening. Raises StoreError when the store holds a search with other options.
     """
     progress = progress or Progress()
-    codes = _picked(options, store, progress)
-    cells = [CELLS[name] for name in REFERENCES] + [space.decode(code) for code in codes]
+    picked = _picked(options, store, predictor, jobs, progress)
+    codes = dict.fromkeys(code for group in picked.values() for code in group)
+    references = [CELLS[name] for name in REFERENCES]
+    cells = references + [space.decode(code) for code in codes]
     runs = [Run(cell, options.task, options.protocol, options.seed) for cell in cells]
-    return train_all(runs, store, train, jobs, progress)
+    results = train_all(runs, store, train, jobs, progress)
+    if options.finalists:
+        again = _finals(runs, results, references, options)
+        results = train_all([*runs, *again], store, train, jobs, progress)
+    return results
 
 
-def pick(candidates: int, train: int, seed: int) -> list[int]:
-    """Which candidates to train, by position: a uniform sample without replacement."""
-    generator = np.random.Generator(np.random.PCG64(seed))
-    return sorted(generator.choice(candidates, size=train, replace=False).tolist())
+def _finals(
+    runs: Sequence[Run], results: Sequence[Result], references: Sequence[Cell], options: Options
+) -> list[Run]:
+    """The best cells and the references with the other seeds."""
+    done = [result.cell_key for result in results if result.status == "done"]
+    keys = [*done[: options.finalists], *(cell.key for cell in references)]
+    cells = {run.cell.key: run.cell for run in runs}
+    return [
+        Run(cells[key], options.task, options.protocol, options.seed + i)
+        for key in dict.fromkeys(keys)
+        for i in range(1, SEEDS)
+    ]
 
 
 def train_all(
@@ -121,17 +157,27 @@ def is_reference(result: Result) -> bool:
     return result.cell_key in {CELLS[name].key for name in REFERENCES}
 
 
-def _picked(options: Options, store: Store, progress: Progress) -> list[int]:
-    """Codes of the cells to train, from the store's plan once there is one."""
+def _picked(
+    options: Options, store: Store, predictor: Predictor, threads: int, progress: Progress
+) -> dict[str, list[int]]:
+    """Codes of the cells to train by group, from the store's plan once there is one."""
+    asked = {**options.as_plan(), "predictor": predictor.key}
     recorded = store.plan()
     if not recorded:
-        began = time.perf_counter()
-        codes = space.sample(options.candidates, options.seed)
-        progress.sampled(options.candidates, time.perf_counter() - began)
-        picked = codes[pick(options.candidates, options.train, options.seed)].tolist()
-        recorded = store.set_plan({"options": options.as_plan(), "codes": picked})
-    _check_same(options.as_plan(), recorded["options"], store)
-    return list(recorded["codes"])
+        screening = screen(
+            options.candidates,
+            options.train,
+            options.control,
+            options.seed,
+            predictor,
+            threads,
+            progress,
+        )
+        plan = screening.as_plan()
+        plan["screening"]["predictor"] = predictor.metadata
+        recorded = store.set_plan({"options": asked, **plan})
+    _check_same(asked, recorded["options"], store)
+    return dict(recorded["picked"])
 
 
 def _check_same(asked: dict[str, Any], recorded: dict[str, Any], store: Store) -> None:

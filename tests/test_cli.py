@@ -276,7 +276,8 @@ def test_interrupt_and_resume(call, tmp_path):
     arguments = ("search", "--candidates", 100, "--train", 1, "--out", tmp_path)
     arguments += ("--epochs", 40, *TINY[2:])  # long enough to be interrupted
     with start(*arguments, "--jobs", 2, start_new_session=True) as process:
-        assert process.stderr.readline().startswith("drew 100 cells")
+        assert process.stderr.readline().startswith("sample: 100 cells in")
+        assert process.stderr.readline().startswith("screen: 100 cells in")
         assert process.stderr.readline() == "training 4 runs\n"
         assert process.stderr.readline().startswith("1 of 4: ")
         os.killpg(process.pid, signal.SIGINT)
@@ -290,7 +291,8 @@ def test_interrupt_and_resume(call, tmp_path):
     code, out, err = call(*arguments)
     assert code == 0
     assert f"training {4 - len(recorded)} runs; {len(recorded)} more are recorded\n" in err
-    assert "1 of 100 candidates were trained. No predictor chose them" in out
+    assert "of 100 candidates pass" in out
+    assert "Trained: the 1 most promising of them." in out
     with Store(tmp_path / "results.sqlite") as store:
         assert recorded.items() <= {result.id: result for result in store.results()}.items()
         assert len(store.results()) == 4

@@ -8,9 +8,8 @@ import sys
 import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from standins import OPTIONS, fake
+from standins import OPTIONS, PREDICTOR, fake
 
 from fastcell import StoreError, TaskError, space
 from fastcell.library import CELLS
@@ -20,13 +19,14 @@ from fastcell.search import (
     Options,
     Progress,
     is_reference,
-    pick,
     ranked,
     search,
     train_all,
 )
 from fastcell.store import Store
 from fastcell.training import train
+
+TRAINED = 4 + 2 + 2 + len(REFERENCES)
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ class Recorder(Progress):
     def __init__(self):
         self.seen = []
 
-    def sampled(self, candidates, seconds):
-        self.seen.append(("sampled", candidates))
+    def ended(self, name, count, seconds):
+        self.seen.append((name, count))
 
     def training(self, runs, pending):
         self.seen.append(("training", len(runs), len(pending)))
@@ -61,45 +61,51 @@ class Recorder(Progress):
         self.seen.append(("finished", result.cell_key))
 
 
-def test_the_sample_and_the_references_are_trained(store, log):
-    results = search(OPTIONS, store, fake)
-    codes = space.sample(500, 7)[pick(500, 4, 7)]
-    expected = {space.decode(int(code)).key for code in codes}
+def picked(store):
+    return {code for codes in store.plan()["picked"].values() for code in codes}
+
+
+def test_the_picked_and_the_references_are_trained(store, log):
+    results = search(OPTIONS, store, fake, PREDICTOR)
+    expected = {space.decode(code).key for code in picked(store)}
     expected |= {CELLS[name].key for name in REFERENCES}
     assert {result.cell_key for result in results} == set(log()) == expected
+    assert len(expected) == TRAINED
     assert sorted(r.name for r in results if is_reference(r)) == sorted(REFERENCES)
     assert [r.best_validation for r in results] == sorted(r.best_validation for r in results)
     assert store.results() == sorted(results, key=lambda result: result.id)
 
 
-def test_pick_is_uniform_without_repeats():
-    counts = np.zeros(20)
-    for seed in range(4000):
-        picked = pick(20, 5, seed)
-        assert len(set(picked)) == 5
-        counts[picked] += 1
-    expected = 1000
-    # Chi-square with 19 degrees, scaled since picks within a draw repel each other: p ~ 1e-5.
-    assert ((counts - expected) ** 2 / expected).sum() / (15 / 19) < 57
-    assert pick(10**6, 6, 1) == pick(10**6, 6, 1) != pick(10**6, 6, 2)
-    assert pick(3, 3, 0) == [0, 1, 2]
-    assert pick(3, 0, 0) == []
+def test_finalists_have_five_seeds(store, log):
+    results = search(replace(OPTIONS, finalists=2), store, fake, PREDICTOR)
+    by_seed = {
+        seed: [result.cell_key for result in results if result.seed == seed]
+        for seed in {result.seed for result in results}
+    }
+    best = by_seed.pop(OPTIONS.seed)[:2]
+    expected = {*best, *(CELLS[name].key for name in REFERENCES)}
+    assert sorted(by_seed) == [OPTIONS.seed + i for i in range(1, 5)]
+    assert all(set(keys) == expected for keys in by_seed.values())
 
 
 def test_a_second_search_trains_nothing(store, log):
-    first = search(OPTIONS, store, fake)
+    first = search(OPTIONS, store, fake, PREDICTOR)
     recorder = Recorder()
-    assert search(OPTIONS, store, fake, progress=recorder) == first
-    assert len(log()) == 7
-    assert recorder.seen == [("training", 7, 0)]
+    assert search(OPTIONS, store, fake, PREDICTOR, progress=recorder) == first
+    assert len(log()) == TRAINED
+    assert recorder.seen == [("training", TRAINED, 0)]
 
 
 def test_progress_is_told(store, log):
     recorder = Recorder()
-    search(OPTIONS, store, fake, progress=recorder)
+    search(OPTIONS, store, fake, PREDICTOR, progress=recorder)
     kinds = [event[0] for event in recorder.seen]
-    assert recorder.seen[:2] == [("sampled", 500), ("training", 7, 7)]
-    assert kinds[2:] == ["epoch", "finished"] * 7
+    assert recorder.seen[:3] == [
+        ("sample", 500),
+        ("screen", 500),
+        ("training", TRAINED, TRAINED),
+    ]
+    assert kinds[3:] == ["epoch", "finished"] * TRAINED
 
 
 @pytest.mark.parametrize(
@@ -111,9 +117,9 @@ def test_progress_is_told(store, log):
     ],
 )
 def test_other_options_are_refused(store, log, change, message):
-    search(OPTIONS, store, fake)
+    search(OPTIONS, store, fake, PREDICTOR)
     with pytest.raises(StoreError, match=message):
-        search(replace(OPTIONS, **change), store, fake)
+        search(replace(OPTIONS, **change), store, fake, PREDICTOR)
 
 
 @pytest.mark.parametrize(("candidates", "count"), [(-1, 0), (5, 6), (5, -1)])
@@ -144,7 +150,7 @@ def test_one_process_or_two_with_the_real_training(tmp_path):
     tables = []
     for jobs in (1, 2):
         with Store(tmp_path / f"{jobs}.sqlite") as store:
-            results = search(options, store, train, jobs)
+            results = search(options, store, train, PREDICTOR, jobs)
         tables.append([replace(result, seconds=0.0) for result in results])
     assert tables[0] == tables[1]
     assert len(tables[0]) == 4
@@ -155,10 +161,10 @@ SEARCH = """
 import sys
 from fastcell.search import search
 from fastcell.store import Store
-from standins import OPTIONS, fake
+from standins import OPTIONS, PREDICTOR, fake
 if __name__ == "__main__":
     with Store(sys.argv[1]) as store:
-        for result in search(OPTIONS, store, fake, int(sys.argv[2])):
+        for result in search(OPTIONS, store, fake, PREDICTOR, int(sys.argv[2])):
             print(result.to_json())
 """
 
@@ -174,7 +180,7 @@ def test_killed_at_any_moment_it_resumes(tmp_path, log, monkeypatch, jobs):
     script = tmp_path / "script.py"
     script.write_text(SEARCH)
     with Store(tmp_path / "undisturbed.sqlite") as store:
-        expected = search(OPTIONS, store, fake)
+        expected = search(OPTIONS, store, fake, PREDICTOR)
     path, moments = tmp_path / "killed.sqlite", random.Random(jobs)
     kills, output = 0, ""
     while not output:

@@ -27,11 +27,11 @@ def command(
     from ..meta.dataset import dataset
     from ..meta.fit import compare
     from ..meta.network import NetworkModel
-    from ..predictor import write_predictor
+    from ..predictor import provenance, write_predictor
 
     read = read_labels(labels or SHIPPED)
     data = dataset(read)
-    report = compare(read, data)
+    report = {**provenance(labels or SHIPPED), **compare(read, data)}
     model = NetworkModel()
     model.fit(data, seed=0)
     folder = common.make_folder(out)

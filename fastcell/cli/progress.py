@@ -21,21 +21,21 @@ from .table import label, show_nmse
 
 
 class _Rate(ProgressColumn):
-    """Epochs in a second."""
+    """Epochs or cells in a second."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f}/s" if task.speed else "")
+        return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
 
 class Bars(SearchProgress):
-    """A bar for all epochs to do and one for each run in hand. A context manager."""
+    """A bar for the stage, one for all epochs to do and one for each run. A context manager."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
         self.bars = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.completed:,.0f} of {task.total:,.0f} epochs"),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} {task.fields[unit]}"),
             _Rate(),
             TimeRemainingColumn(),
             console=self.console,
@@ -57,20 +57,30 @@ class Bars(SearchProgress):
     ) -> None:
         self.bars.stop()
 
-    def sampled(self, candidates: int, seconds: float) -> None:
-        rate = f" ({candidates / seconds / 1e6:.1f} million/s)" if candidates else ""
-        self.say(f"drew {candidates:,} cells of the space in {seconds:.2f} s{rate}")
+    def stage(self, name: str, total: int) -> None:
+        self.total = self.bars.add_task(name, total=total, unit="cells")
+
+    def advance(self, count: int) -> None:
+        self.bars.advance(self.total, count)
+
+    def ended(self, name: str, count: int, seconds: float) -> None:
+        self.bars.remove_task(self.total)
+        rate = f" ({count / seconds / 1e6:.2f} million/s)" if count else ""
+        self.say(f"{name}: {count:,} cells in {seconds:.2f} s{rate}")
 
     def training(self, runs: Sequence[Run], pending: Sequence[Run]) -> None:
         recorded = len(runs) - len(pending)
         known = f"; {recorded} more are recorded" if recorded else ""
         self.say(f"training {len(pending)} runs{known}")
-        self.pending = len(pending)
-        self.total = self.bars.add_task("all", total=sum(run.protocol.epochs for run in pending))
+        self.pending, self.done = len(pending), 0
+        self.total = self._add("all", sum(run.protocol.epochs for run in pending))
+
+    def _add(self, description: str, epochs: int) -> TaskID:
+        return self.bars.add_task(description, total=epochs, unit="epochs")
 
     def epoch(self, run: Run, epoch: int, nmse: float) -> None:
         if run.id not in self.by_run:
-            self.by_run[run.id] = self.bars.add_task(label(run), total=run.protocol.epochs)
+            self.by_run[run.id] = self._add(label(run), run.protocol.epochs)
         description = f"{label(run)} {show_nmse(nmse)}"
         self.bars.update(self.by_run[run.id], completed=epoch, description=description)
         self.bars.advance(self.total)

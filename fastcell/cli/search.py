@@ -1,7 +1,7 @@
-"""`fastcell search`: sample cells, train some beside the references, print the table."""
+"""`fastcell search`: screen cells, train the best beside the references, print the table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +11,11 @@ from . import common
 
 def command(
     candidates: Annotated[int, typer.Option(help="cells to draw from the space")] = 1_000_000,
-    train: Annotated[int, typer.Option(help="cells of them to train")] = 6,
+    train: Annotated[int, typer.Option(help="most promising of them, to train")] = 6,
+    control: Annotated[
+        int, typer.Option(help="cells to train at random: of those that pass, and of all")
+    ] = 0,
+    finalists: Annotated[int, typer.Option(help="best cells, to train with five seeds")] = 0,
     seed: common.Seed = 0,
     jobs: common.Jobs = 1,
     out: common.Out = Path("runs/search"),
@@ -27,33 +31,45 @@ def command(
 ) -> None:
     """Search the space for cells that learn the Adding task.
 
-    Cells to train are drawn from the candidates at random, and rnn, lstm and adding_dag are
-    trained beside them. Every result is kept in --out: the same command goes on from there.
+    The meta-model estimates every candidate; the best are trained, and rnn, lstm and adding_dag
+    beside them. Every result is kept in --out: the same command goes on from there.
     """
     protocol = Protocol(
         epochs, batch_size, optimizer, learning_rate, clip, hidden_size, dtype, patience
     )
+    from ..predictor import shipped
     from ..search import Options, is_reference, search
     from ..store import Store
     from ..training import train as train_cell
     from .progress import Bars
 
-    options = Options(candidates, train, seed, protocol=protocol)
+    options = Options(candidates, train, control, finalists, seed, protocol=protocol)
     path = common.make_folder(out) / "results.sqlite"
     with common.resumable(), Store(path) as store, Bars() as bars:
-        results = search(options, store, train_cell, jobs, bars)
+        results = search(options, store, train_cell, shipped(), jobs, bars)
+        plan = store.plan()
     if json:
         rows = [{**result.to_dict(), "reference": is_reference(result)} for result in results]
-        common.print_json({"options": options.as_plan(), "results": rows})
+        common.print_json({**plan, "results": rows})
     else:
-        _print(results, options.candidates, options.train, seed)
+        _print(results, plan)
 
 
-def _print(results: list[Result], candidates: int, train: int, seed: int) -> None:
+def _print(results: list[Result], plan: dict[str, Any]) -> None:
+    from ..screening import THRESHOLD
     from .table import print_table
 
+    screening, picked = plan["screening"], plan["picked"]
     print(
-        f"{train:,} of {candidates:,} candidates were trained. No predictor chose them: they are"
-        f" a uniform sample, drawn with seed {seed}."
+        f"{screening['passed']:,} of {screening['candidates']:,} candidates pass: the meta-model"
+        f" gives them {THRESHOLD:.0%} or more to learn the task. Trained: the"
+        f" {len(picked['top'])} most promising of them"
+        f"{_controls(picked)}."
     )
-    print_table(results)
+    groups = {code: name for name in reversed(picked) for code in picked[name]}
+    print_table(results, groups)
+
+
+def _controls(picked: dict[str, list[int]]) -> str:
+    counts = len(picked["passing"]), len(picked["random"])
+    return f"; {counts[0]} of those that pass and {counts[1]} of all, at random" * any(counts)

@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -13,8 +13,11 @@ from ..search import is_reference
 from . import common
 
 
-def print_table(results: Sequence[Result]) -> None:
-    """The table on stdout, references marked, and a line for each run that ended early."""
+def print_table(results: Sequence[Result], groups: Mapping[int, str] | None = None) -> None:
+    """The table on stdout, references marked, and a line for each run that ended early.
+
+    `groups` says by code why a cell was picked.
+    """
     several = len({result.seed for result in results}) > 1
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("cell")
@@ -22,8 +25,11 @@ def print_table(results: Sequence[Result]) -> None:
     for heading in ["seed"] * several + headings:
         table.add_column(heading, justify="right")
     table.add_column("status")
+    if groups:
+        table.add_column("picked")
     for result in results:
-        table.add_row(*_row(result, several))
+        group = [groups.get(result.code or 0, "")] if groups else []
+        table.add_row(*_row(result, several), *group)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else common.PLAIN_WIDTH
     console = Console(width=width)
     console.print(table)
