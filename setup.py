@@ -27,6 +27,7 @@ ONCE = [
     "csrc/canon.cpp",
     "csrc/bindings.cpp",
     "csrc/bind_canon.cpp",
+    "csrc/bind_forest.cpp",
     "csrc/bind_scan.cpp",
     "csrc/decode.cpp",
     "csrc/dispatch.cpp",

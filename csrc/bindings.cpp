@@ -109,6 +109,7 @@ void bind_space(py::module_& module) {
 
 namespace fastcell {
 void bind_canon(py::module_& module);
+void bind_forest(py::module_& module);
 void bind_scan(py::module_& module);
 }  // namespace fastcell
 
@@ -116,5 +117,6 @@ PYBIND11_MODULE(_C, module) {
   module.doc() = "The C++ core of fastcell.";
   bind_space(module);
   fastcell::bind_canon(module);
+  fastcell::bind_forest(module);
   fastcell::bind_scan(module);
 }

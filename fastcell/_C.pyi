@@ -32,6 +32,24 @@ def canonical_form(
     colours: Sequence[int], edges: Sequence[tuple[int, int, int]], budget: int
 ) -> bytes | None: ...
 
+# bind_forest.cpp
+
+class Forest:
+    """Binary trees: node i sends a row left where row[columns[i]] <= thresholds[i]."""
+
+    def __init__(
+        self,
+        thresholds: NDArray[np.float32],
+        columns: NDArray[np.int32],
+        children: NDArray[np.int32],
+        values: NDArray[np.float32],
+        roots: NDArray[np.int32],
+        depths: NDArray[np.int32],
+        outputs: NDArray[np.int32],
+        width: int,
+    ) -> None: ...
+    def evaluate(self, rows: NDArray[np.float32]) -> NDArray[np.float32]: ...
+
 # bind_scan.cpp
 
 OPCODES: dict[str, int]

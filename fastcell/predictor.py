@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.numpy import save
 
 from . import features, space
 from .errors import StoreError
 from .files import write_whole
+from .meta.boosting import BoostingModel
+from .meta.forest import Forest
 from .meta.model import Estimate
-from .meta.network import Members, NetworkModel
 
 SHIPPED = Path(__file__).parent / "data" / "predictor.safetensors"
 
@@ -37,18 +37,24 @@ class Predictor:
     def __init__(self, path: Path = SHIPPED) -> None:
         try:
             self.key = hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
-            with safe_open(path, "pt") as stored:
+            with safe_open(path, "numpy") as stored:
                 self.metadata: dict[str, Any] = json.loads(stored.metadata()["fastcell"])
-                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+                arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            self._check_version(path)
+            self.forest = Forest.from_arrays(arrays)
         except (OSError, SafetensorError, TypeError, KeyError, ValueError) as error:
             mend = "expected a meta-model that `fastcell fit` wrote"
             raise StoreError(f"{path}: {mend}: {error}") from None
-        if self.metadata.get("features") != features.VERSION:
-            raise StoreError(
-                f"{path}: expected features of version {features.VERSION}, found"
-                f" {self.metadata.get('features')}: fit it again with `fastcell fit`"
-            )
-        self.model = NetworkModel(Members.of(tensors))
+        self.model = BoostingModel(self.forest)
+
+    def _check_version(self, path: Path) -> None:
+        ours = {"features": features.VERSION, "space": space.SPACE_VERSION}
+        for what, version in ours.items():
+            if self.metadata.get(what) != version:
+                raise StoreError(
+                    f"{path}: expected version {version} of the {what}, found"
+                    f" {self.metadata.get(what)}: fit it again with `fastcell fit`"
+                )
 
     def __call__(self, codes: ArrayLike) -> Estimate:
         """Of codes (N,), in order. Raises CodeError for a code that is no cell."""
@@ -64,26 +70,17 @@ class Predictor:
         """Of cells by code and features."""
         return self.model.predict(codes, rows)
 
-    @staticmethod
-    def one_thread() -> None:
-        """Makes the calling thread compute alone, where several ask at once."""
-        torch.set_num_threads(1)
-
     def explain(self, code: int) -> list[tuple[str, float, float]]:
         """(column, value, effect) of a cell, the largest effects first.
 
-        The effect is how much the target would change if the column went from what it is in the
-        mean over the labels to what it is here, all others as they are.
+        Effects are what columns add to the target along the ways that the cell takes through the
+        trees; they lead from the mean over the labels to the cell's target.
         """
-        row = features.features(np.array([code]))
-        assert self.model.members is not None
-        without = np.repeat(row, row.shape[1], axis=0)
-        np.fill_diagonal(without, self.model.members.mean.numpy())
-        codes = np.full(len(without), code)
-        here = self.model.predict(codes[:1], row).target[0]
-        effects = here - self.model.predict(codes, without).target
+        row = features.features(np.array([code]))[0]
+        added = self.forest.contributions(row)
+        effects = added[len(added) // 2 :].mean(axis=0)  # the later outputs are the targets
         order = np.argsort(-abs(effects), kind="stable")
-        return [(features.names()[i], float(row[0, i]), float(effects[i])) for i in order]
+        return [(features.names()[i], float(row[i]), float(effects[i])) for i in order]
 
 
 @cache
@@ -98,12 +95,11 @@ def provenance(labels: Path) -> dict[str, Any]:
         digest = hashlib.sha256(labels.read_bytes()).hexdigest()
     except OSError as error:
         raise StoreError(f"{labels}: expected a file of labels: {error}") from None
-    return {"labels": digest, "space": space.SPACE_VERSION}
+    return {"labels": digest, "features": features.VERSION, "space": space.SPACE_VERSION}
 
 
-def write_predictor(path: Path, model: NetworkModel, metadata: Mapping[str, Any]) -> None:
+def write_predictor(path: Path, model: BoostingModel, metadata: Mapping[str, Any]) -> None:
     """The fitted model as a file, whole or not at all. Raises StoreError when that fails."""
-    assert model.members is not None
-    text = json.dumps({**metadata, "features": features.VERSION}, sort_keys=True)
-    tensors = {name: tensor.contiguous() for name, tensor in model.members.state_dict().items()}
-    write_whole(path, save(tensors, metadata={"fastcell": text}))
+    assert model.forest is not None
+    text = json.dumps(metadata, sort_keys=True)
+    write_whole(path, save(model.forest.arrays(), metadata={"fastcell": text}))

@@ -14,17 +14,15 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import features, space
 from .library import CELLS
+from .meta.model import Estimate
 from .results import code_of
-
-if TYPE_CHECKING:  # what an estimate is needs torch, and searches start without
-    from .meta.model import Estimate
 
 THRESHOLD = 0.5
 SPARE = 4
@@ -44,9 +42,6 @@ class Predictor(Protocol):
 
     def estimate(self, codes: Codes, rows: NDArray[np.float32]) -> Estimate:
         """Of cells by code and features."""
-
-    def one_thread(self) -> None:
-        """Makes the calling thread compute alone, where several ask at once."""
 
 
 class Watcher(Protocol):
@@ -222,6 +217,6 @@ def _estimated(
         return block, estimate, {"encode": encoded - began, "predict": ended - encoded}
 
     few = 4 * threads * features.BLOCK  # at a time: whatever is handed to the pool stays in memory
-    with ThreadPoolExecutor(threads, initializer=predictor.one_thread) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(codes), few):
             yield from pool.map(work, features.blocks(codes[start : start + few]))

@@ -36,8 +36,5 @@ class FakePredictor:
         usable = bits.astype(np.float64) / 2**53
         return SimpleNamespace(usable=usable, target=usable * 7 % 1 - 1, spread=usable * 0 + 0.5)
 
-    def one_thread(self):
-        pass
-
 
 PREDICTOR = FakePredictor()

@@ -9,7 +9,8 @@ import torch
 from space_oracle import GATES, unpack
 
 from fastcell import CodeError, StoreError, features, library, space
-from fastcell.labels import Label
+from fastcell.labels import SHIPPED, Label
+from fastcell.meta.boosting import BoostingModel, _trees
 from fastcell.meta.dataset import Dataset, dataset, target
 from fastcell.meta.fit import (
     CANDIDATES,
@@ -19,11 +20,11 @@ from fastcell.meta.fit import (
     learning_curve,
     noise_ceiling,
 )
+from fastcell.meta.forest import Forest
 from fastcell.meta.graph import adjacency
 from fastcell.meta.model import Estimate
-from fastcell.meta.network import NetworkModel
 from fastcell.meta.scores import auc, calibration_error, kendall, recall_top, score
-from fastcell.predictor import Predictor, write_predictor
+from fastcell.predictor import Predictor, provenance, shipped, write_predictor
 
 GROWTH = features.names().index("additive growth")
 CODES = np.unique(space.sample(240, 5))
@@ -158,22 +159,57 @@ def test_comparison_is_json():
     assert max(map(int, report["learning_curve"])) == int(0.8 * len(DATA))
 
 
+def test_a_forest_is_what_lightgbm_fitted():
+    """Also at the thresholds themselves, where a float32 row may be just above or just below."""
+    boosters = [
+        _trees(kind, DATA.rows, values, seed=3)
+        for kind, values in (("binary", DATA.usable), ("regression", DATA.targets))
+    ]
+    forest = Forest.of(boosters)
+    rows = features.features(space.sample(300, 8))
+    columns, thresholds = forest.columns[:300], forest.thresholds[:300]
+    rows[np.arange(len(columns)), columns] = thresholds
+    expected = np.stack([each.predict(rows, raw_score=True) for each in boosters], axis=1)
+    np.testing.assert_allclose(forest.evaluate(rows), expected, rtol=1e-5, atol=1e-5)
+    assert forest.evaluate(rows[:0]).shape == (0, 2)
+
+
+def test_contributions_lead_from_the_mean_to_the_value():
+    forest = Forest.of([_trees("regression", DATA.rows, DATA.targets, seed=1)])
+    mean = forest.values[forest.roots].sum()
+    for row, value in zip(DATA.rows[:20], forest.evaluate(DATA.rows[:20])[:, 0], strict=True):
+        assert mean + forest.contributions(row).sum() == pytest.approx(value, abs=1e-4)
+
+
+@pytest.mark.parametrize("field", ["columns", "children", "roots", "outputs"])
+def test_a_forest_that_leads_out_of_itself_is_refused(field):
+    arrays = MODEL.forest.arrays()
+    for wrong in (-1, 10**6):
+        changed = arrays[field].copy()
+        changed.flat[3] = wrong
+        with pytest.raises(ValueError, match="expected indices within their arrays"):
+            Forest.from_arrays({**arrays, field: changed})
+    with pytest.raises(ValueError, match="columns"):
+        MODEL.forest.evaluate(DATA.rows[:, 1:])
+
+
+MODEL = BoostingModel()
+MODEL.fit(DATA, seed=0)
+METADATA = {"cells": len(DATA), "features": features.VERSION, "space": space.SPACE_VERSION}
+
+
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    model = NetworkModel()
-    model.fit(DATA, seed=0)
     path = tmp_path_factory.mktemp("predictor") / "predictor.safetensors"
-    write_predictor(path, model, {"cells": len(DATA)})
+    write_predictor(path, MODEL, METADATA)
     return path
 
 
 def test_the_file_gives_the_model_back(path):
-    model = NetworkModel()
-    model.fit(DATA, seed=0)
-    expected = model.predict(DATA.codes, DATA.rows)
+    expected = MODEL.predict(DATA.codes, DATA.rows)
     predictor = Predictor(path)
     found = predictor(DATA.codes)
-    np.testing.assert_allclose(found.target, expected.target, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found.target, expected.target)
     assert predictor.metadata["cells"] == len(DATA)
     assert predictor(np.array([], np.int64)).usable.shape == (0,)
     with pytest.raises(CodeError):
@@ -181,21 +217,28 @@ def test_the_file_gives_the_model_back(path):
 
 
 def test_explanation(path):
-    """An effect is what one column changes, all others as they are."""
+    """Effects are sorted, name every column and lead from the mean to the target."""
     code, predictor = int(DATA.codes[0]), Predictor(path)
     effects = predictor.explain(code)
     assert sorted(effects, key=lambda each: -abs(each[2])) == effects
     assert {name: value for name, value, _ in effects} == dict(
         zip(features.names(), DATA.rows[0].tolist(), strict=True)
     )
-    name, _, effect = effects[0]
-    members = predictor.model.members
-    without = DATA.rows[:1].copy()
-    without[0, features.names().index(name)] = members.mean[features.names().index(name)]
-    here, there = (
-        predictor.model.predict(DATA.codes[:1], r).target for r in (DATA.rows[:1], without)
-    )
-    assert effect == pytest.approx(float(here[0] - there[0]), abs=1e-5)
+    forest = MODEL.forest
+    members = int(forest.outputs.max() + 1) // 2
+    mean = forest.values[forest.roots[forest.outputs >= members]].sum() / members
+    target = forest.evaluate(DATA.rows[:1])[0, members:].mean()
+    assert mean + sum(effect for _, _, effect in effects) == pytest.approx(target, abs=1e-4)
+
+
+def test_the_shipped_one_keeps_its_promises():
+    """Of the labels it comes with, and scores on cells that it had not seen."""
+    metadata = shipped().metadata
+    assert metadata["labels"] == provenance(SHIPPED)["labels"]
+    assert metadata["best"] == "boosting"
+    scores = metadata["scores"]["boosting"]
+    assert scores["auc"] >= 0.85
+    assert scores["kendall"] >= 0.55
 
 
 def test_other_files_are_refused(tmp_path, path, monkeypatch):
@@ -206,5 +249,5 @@ def test_other_files_are_refused(tmp_path, path, monkeypatch):
     with pytest.raises(StoreError, match="expected a meta-model"):
         Predictor(other)
     monkeypatch.setattr(features, "VERSION", 99)
-    with pytest.raises(StoreError, match="expected features of version 99, found 1"):
+    with pytest.raises(StoreError, match="expected version 99 of the features, found 1"):
         Predictor(path)

@@ -24,15 +24,15 @@ def command(
 
     from ..files import write_whole
     from ..labels import SHIPPED, read_labels
+    from ..meta.boosting import BoostingModel
     from ..meta.dataset import dataset
     from ..meta.fit import compare
-    from ..meta.network import NetworkModel
     from ..predictor import provenance, write_predictor
 
     read = read_labels(labels or SHIPPED)
     data = dataset(read)
     report = {**provenance(labels or SHIPPED), **compare(read, data)}
-    model = NetworkModel()
+    model = BoostingModel()
     model.fit(data, seed=0)
     folder = common.make_folder(out)
     write_predictor(folder / "predictor.safetensors", model, report)

@@ -51,6 +51,6 @@ def _print(prediction: dict[str, Any]) -> None:
         f"{prediction['cell']}: usable with probability {prediction['usable']:.2f}; best validation"
         f" NMSE about {prediction['nmse']:g}, within a factor of {prediction['factor']:g}"
     )
-    print("  decades that a column adds to the error, against its mean over the labels:")
+    print("  decades that a column adds to the error, from the mean over the labels:")
     for each in prediction["effects"]:
         print(f"  {each['effect']:+.2f}  {each['column']} = {each['value']:g}")

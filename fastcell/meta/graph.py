@@ -79,7 +79,7 @@ class GraphModel:
         with torch.no_grad():
             results = torch.stack([member(adjacency(codes)) for member in self.members])
         logit, value = results.unbind(-1)
-        return ensemble(logit.sigmoid(), value)
+        return ensemble(logit.sigmoid().numpy(), value.numpy())
 
 
 def _fit(data: Dataset) -> GraphNetwork:

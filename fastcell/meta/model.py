@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from .dataset import Dataset, Floats
 
@@ -22,11 +21,18 @@ class Estimate:
     """One standard deviation, as the members of an ensemble differ."""
 
 
-def ensemble(usable: Tensor, target: Tensor) -> Estimate:
-    """Of the members' answers (E, N): means, and the spread of the targets."""
-    mean = target.mean(dim=0)
-    spread = (target - mean).square().mean(dim=0).sqrt()
-    return Estimate(usable.mean(dim=0).numpy(), mean.numpy(), spread.numpy())
+NO_HOPE = 0.05
+"""A cell that is usable with less counts as one that learns nothing: most of these diverge."""
+
+
+def ensemble(usable: Floats, target: Floats) -> Estimate:
+    """Of the members' answers (E, N): means, and the spread of the targets.
+
+    A target is 0 where there is NO_HOPE.
+    """
+    chance = usable.mean(axis=0)
+    mean = np.where(chance < NO_HOPE, np.float32(0), target.mean(axis=0))
+    return Estimate(chance, mean, target.std(axis=0))
 
 
 class Model(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,14 +34,6 @@ class Members(nn.Module):
         self.biases = nn.ParameterList(torch.zeros(members, 1, o) for o in sizes[1:])
         self.register_buffer("mean", torch.zeros(columns))
         self.register_buffer("scale", torch.ones(columns))
-
-    @classmethod
-    def of(cls, tensors: Mapping[str, Tensor]) -> Members:
-        """Those of a state dict. Raises RuntimeError when it is another module's."""
-        members, columns, width = tensors["weights.0"].shape
-        result = cls(columns, members, width)
-        result.load_state_dict(dict(tensors))
-        return result.eval()
 
     def standardise(self, rows: Tensor) -> None:
         """Takes mean and scale from the rows."""
@@ -100,4 +91,4 @@ class NetworkModel:
         assert self.members is not None
         with torch.no_grad():
             logit, value = self.members(torch.from_numpy(rows)).unbind(-1)
-        return ensemble(logit.sigmoid(), value)
+        return ensemble(logit.sigmoid().numpy(), value.numpy())
