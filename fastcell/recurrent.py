@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from .backends import streaming
 from .backends.cpu import rows
 from .errors import ShapeError
 from .ir import Cell
+from .packed import pack, run_packed, unpack
 from .parameters import CellParameters
 from .scan import AUTO, check_backend, may_stream, resolve
 from .stack import run_layers
@@ -23,13 +27,19 @@ class Recurrent(nn.Module):
 
         output[t], states[t] = cell(x[t], states[t - 1])
 
-    Called as (x, state=None) -> (output, state), with D = 2 directions if bidirectional, else 1:
+    Called as (x, state=None, lengths=None) -> (output, state), with D = 2 directions if
+    bidirectional, else 1:
 
-        x       (T, B, I), (B, T, I) with batch_first, or unbatched (T, I); T may be 0
+        x       (T, B, I), (B, T, I) with batch_first, or unbatched (T, I); T may be 0; or a
+                PackedSequence
         output  as x, with H * D features: the last layer's first state at every step
         state   (num_layers * D, B, H), unbatched (num_layers * D, H), for each state of the cell:
                 a tuple in the cell's order, or a bare tensor when the cell has one state; zeros
                 unless given
+        lengths (B,), 1 to T: of a row, the steps past its length are not run, and are zeros in
+                the output; its final states are those after its last step
+
+    Lengths and a PackedSequence cost in proportion to the sum of the lengths.
 
     Layer k, direction d has the parameters `layers.{k * D + d}.NAME`, as in layers.0.g.weight; a
     NAME that nn.Module keeps for itself, such as `forward`, takes an underscore at its end.
@@ -85,17 +95,37 @@ class Recurrent(nn.Module):
         for layer in self._layers():
             layer.reset_parameters()
 
-    def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    def forward(
+        self,
+        x: Tensor | PackedSequence,
+        state: State | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+    ) -> tuple[Tensor | PackedSequence, State]:
         """Runs the sequence: (output, state), with the shapes that the class gives."""
+        if isinstance(x, PackedSequence):
+            return self._forward_packed(x, state, lengths)
         self._check_input(x)
         batched, time = x.dim() == 3, self._time_axis(x)
         sequence = x.movedim(time, 0) if batched else x.unsqueeze(1)
-        states = self._initial_states(sequence, state, batched)
-        dropout = self.dropout if self.training else 0.0
-        output, finals = run_layers(self._run, sequence, states, self.directions, dropout)
+        if lengths is not None:
+            _check_batched(x)
+            packed, finals = self._forward_packed(pack(sequence, lengths), state)
+            return unpack(packed, len(sequence)).movedim(0, time), finals
+        states = self._initial_states(x, sequence.shape[1] if batched else None, state)
+        output, finals = self._run_layers(sequence, states)
         if not batched:
             return output.squeeze(1), bare_if_one([final.squeeze(1) for final in finals])
         return output.movedim(0, time), bare_if_one(finals)
+
+    def _forward_packed(
+        self, x: PackedSequence, state: State | None, lengths: object = None
+    ) -> tuple[PackedSequence, State]:
+        if lengths is not None:
+            raise ShapeError("lengths: expected None, since a PackedSequence has its own")
+        self._check_features(x.data)
+        states = self._initial_states(x.data, int(x.batch_sizes[0]), state)
+        output, finals = run_packed(self._run_layers, x, states)
+        return output, bare_if_one(finals)
 
     def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """One time step: x (B, I) or unbatched (I,) to (output (B, H) or (H,), state).
@@ -135,7 +165,7 @@ class Recurrent(nn.Module):
         batched = x.dim() == 2
         sequence = x if batched else x.unsqueeze(0)
         self._check_input(sequence)
-        self._initial_states(sequence, states, batched)
+        self._initial_states(x, x.shape[0] if batched else None, states)
         x, states = rows(x), tuple(map(rows, states))
         stepper = streaming.Stepper(self.cell, x, states, layers)
         if not stepper.copies:
@@ -161,23 +191,37 @@ class Recurrent(nn.Module):
         layers = cast(nn.ModuleList, self._modules["layers"])
         return cast(list[CellParameters], list(layers._modules.values()))
 
+    def _run_layers(
+        self, x: Tensor, states: tuple[Tensor, ...], batch_sizes: Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """x (T, B, I) or (N, I), states S of (layers * D, B, H): every layer's runs."""
+        dropout = self.dropout if self.training else 0.0
+        run = partial(self._run, batch_sizes)
+        return run_layers(run, x, states, self.directions, dropout)
+
     def _run(
-        self, index: int, reverse: bool, x: Tensor, states: tuple[Tensor, ...]
+        self,
+        batch_sizes: Tensor | None,
+        index: int,
+        reverse: bool,
+        x: Tensor,
+        states: tuple[Tensor, ...],
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """One direction of one layer over the sequence."""
         parameters = self._layers()[index].tensors()
-        x = x.flip(0) if reverse else x
-        output, finals = resolve(self.backend, x)(self.cell, x, states, parameters)
-        return output.flip(0) if reverse else output, finals
+        scan = resolve(self.backend, x)
+        return scan(self.cell, x, states, parameters, batch_sizes, reverse)
 
-    def _initial_states(self, x: Tensor, state: State | None, batched: bool) -> tuple[Tensor, ...]:
-        """The states as S of (layers * D, B, H), for x (B, I) or (T, B, I)."""
-        batch = (x.shape[-2],) if batched else ()
-        shape = (self.num_layers * self.directions, *batch, self.hidden_size)
-        axes = "(layers * directions, B, H)" if batched else "(layers * directions, H)"
+    def _initial_states(
+        self, x: Tensor, batch: int | None, state: State | None
+    ) -> tuple[Tensor, ...]:
+        """The states as S of (layers * D, B, H), for a batch or, with None, unbatched."""
+        rows = () if batch is None else (batch,)
+        shape = (self.num_layers * self.directions, *rows, self.hidden_size)
+        axes = "(layers * directions, B, H)" if rows else "(layers * directions, H)"
         names = self._state_names()
         states = initial_states(names, [shape] * len(names), axes, x, state)
-        return states if batched else tuple(tensor.unsqueeze(1) for tensor in states)
+        return states if rows else tuple(tensor.unsqueeze(1) for tensor in states)
 
     def _state_names(self) -> list[str]:
         return [str(node.name) for node in self.cell.states]
@@ -191,6 +235,9 @@ class Recurrent(nn.Module):
         if x.dim() not in (2, 3):
             layout = "(B, T, I)" if self.batch_first else "(T, B, I)"
             raise ShapeError(f"x: expected {layout} or unbatched (T, I); found {shape_of(x)}")
+        self._check_features(x)
+
+    def _check_features(self, x: Tensor) -> None:
         if x.shape[-1] != self.input_size:
             expected = f"expected input_size = {self.input_size} features in the last axis"
             raise ShapeError(f"x: {expected}; found {x.shape[-1]} in {shape_of(x)}")
@@ -205,6 +252,11 @@ class Recurrent(nn.Module):
                 f" takes H = {size} features; found {features} from the two directions below:"
                 f" use modules of one layer with nn.Linear({features}, {size}) between them"
             )
+
+
+def _check_batched(x: Tensor) -> None:
+    if x.dim() != 3:
+        raise ShapeError(f"lengths: expected None for an unbatched x, which is {shape_of(x)}")
 
 
 def _check_options(cell: Cell, num_layers: int, dropout: float) -> None:

@@ -7,12 +7,15 @@ The layers are no subclasses of nn.LSTM and its like, which torch.compile refuse
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from torch import Tensor, nn
 from torch.nn.functional import pad
+from torch.nn.utils.rnn import PackedSequence
 
 from .errors import ShapeError
+from .packed import run_packed
 from .scan import AUTO, resolve
 from .stack import run_layers
 from .states import State, bare_if_one, check_dtype, initial_states, shape_of
@@ -22,8 +25,12 @@ from .torch_weights import PROJECTED, torch_cell, torch_parameters
 class _Layers(nn.RNNBase):
     """What LSTM, GRU and RNN share: all but the states' shapes."""
 
-    def forward(self, input: Tensor, hx: State | None = None) -> tuple[Tensor, State]:
+    def forward(
+        self, input: Tensor | PackedSequence, hx: State | None = None
+    ) -> tuple[Tensor | PackedSequence, State]:
         """(output, state), with the shapes that torch.nn's module of the same name gives."""
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
             layout = "(B, T, I)" if self.batch_first else "(T, B, I)"
             found = shape_of(input)
@@ -31,41 +38,58 @@ class _Layers(nn.RNNBase):
         batched = input.dim() == 3
         time = 1 if batched and self.batch_first else 0
         x = input.movedim(time, 0) if batched else input.unsqueeze(1)
-        output, finals = self._run_checked(x, self._initial_states(x, hx, batched))
+        states = self._initial_states(x, x.shape[1] if batched else None, hx)
+        output, finals = self._run_layers(x, states)
         if not batched:
             return output.squeeze(1), bare_if_one([final.squeeze(1) for final in finals])
         return output.movedim(0, time), bare_if_one(finals)
 
-    def _run_checked(
-        self, x: Tensor, states: tuple[Tensor, ...]
+    def _forward_packed(
+        self, packed: PackedSequence, hx: State | None
+    ) -> tuple[PackedSequence, State]:
+        data = packed.data
+        if data.dim() != 2:
+            raise ShapeError(f"input: expected packed rows, (N, I); found {shape_of(data)}")
+        states = self._initial_states(data, int(packed.batch_sizes[0]), hx)
+        output, finals = run_packed(self._run_layers, packed, states)
+        return output, bare_if_one(finals)
+
+    def _run_layers(
+        self, x: Tensor, states: tuple[Tensor, ...], batch_sizes: Tensor | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """x (T, B, I) or (N, I), states S of (layers * D, B, .): every layer's runs."""
         _check_features(x, self.input_size, cast(Tensor, self.weight_ih_l0))
         dropout = self.dropout if self.training else 0.0
-        return run_layers(self._run, x, states, 2 if self.bidirectional else 1, dropout)
+        run = partial(self._run, batch_sizes)
+        return run_layers(run, x, states, 2 if self.bidirectional else 1, dropout)
 
     def _run(
-        self, index: int, reverse: bool, x: Tensor, states: tuple[Tensor, ...]
+        self,
+        batch_sizes: Tensor | None,
+        index: int,
+        reverse: bool,
+        x: Tensor,
+        states: tuple[Tensor, ...],
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """One direction of one layer over the sequence."""
         mode = PROJECTED if self.proj_size else self.mode
         stacked = [getattr(self, name) for name in self._all_weights[index]]
         parameters = torch_parameters(mode, self.hidden_size, *stacked)
-        x = x.flip(0) if reverse else x
-        output, finals = resolve(AUTO, x)(torch_cell(mode, self.bias), x, states, parameters)
-        return output.flip(0) if reverse else output, finals
+        scan, cell = resolve(AUTO, x), torch_cell(mode, self.bias)
+        return scan(cell, x, states, parameters, batch_sizes, reverse)
 
     def _state_sizes(self) -> dict[str, int]:
         """The width of each state, by name."""
         return {"h": self.hidden_size}
 
-    def _initial_states(self, x: Tensor, hx: State | None, batched: bool) -> tuple[Tensor, ...]:
-        """The states as S of (layers * D, B, .), for x (T, B, I)."""
-        batch = (x.shape[1],) if batched else ()
+    def _initial_states(self, x: Tensor, batch: int | None, hx: State | None) -> tuple[Tensor, ...]:
+        """The states as S of (layers * D, B, .), for a batch or, with None, unbatched."""
+        rows = () if batch is None else (batch,)
         layers, sizes = self.num_layers * (2 if self.bidirectional else 1), self._state_sizes()
-        shapes = [(layers, *batch, size) for size in sizes.values()]
-        axes = "(layers * directions, B, H)" if batched else "(layers * directions, H)"
+        shapes = [(layers, *rows, size) for size in sizes.values()]
+        axes = "(layers * directions, B, H)" if rows else "(layers * directions, H)"
         states = initial_states(list(sizes), shapes, axes, x, hx)
-        return states if batched else tuple(state.unsqueeze(1) for state in states)
+        return states if rows else tuple(state.unsqueeze(1) for state in states)
 
 
 class LSTM(_Layers):
@@ -87,13 +111,18 @@ class LSTM(_Layers):
         return {"h": self.proj_size or self.hidden_size, "c": self.hidden_size}
 
     def _run(
-        self, index: int, reverse: bool, x: Tensor, states: tuple[Tensor, ...]
+        self,
+        batch_sizes: Tensor | None,
+        index: int,
+        reverse: bool,
+        x: Tensor,
+        states: tuple[Tensor, ...],
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         if not self.proj_size:
-            return super()._run(index, reverse, x, states)
+            return super()._run(batch_sizes, index, reverse, x, states)
         h, c = states
         h = pad(h, (0, self.hidden_size - self.proj_size))
-        output, (h, c) = super()._run(index, reverse, x, (h, c))
+        output, (h, c) = super()._run(batch_sizes, index, reverse, x, (h, c))
         return output[..., : self.proj_size], (h[..., : self.proj_size], c)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +26,32 @@ from .encode import encode
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
 
+class Time(NamedTuple):
+    """The steps of a run, from the first to the last, or `reverse`; the rows that each of them has.
+
+    `batch_sizes` (T,), int64 and falling, are the rows of each step, in sequences (N, .); without
+    it every step has the whole batch, in sequences (T, B, .).
+    """
+
+    steps: int
+    batch: int
+    batch_sizes: Tensor | None
+    reverse: bool
+
+    @classmethod
+    def of(cls, x: Tensor, batch: int, batch_sizes: Tensor | None, reverse: bool) -> Time:
+        """The steps of x (T, B, I) or (N, I); ShapeError if they do not fit."""
+        if batch_sizes is None:
+            return cls(x.shape[0], batch, None, reverse)
+        if batch_sizes.dtype != torch.int64 or batch_sizes.dim() != 1 or not batch_sizes.is_cpu:
+            found = f"{tuple(batch_sizes.shape)}, {batch_sizes.dtype} on {batch_sizes.device}"
+            raise ShapeError(f"batch_sizes: expected (T,), torch.int64 on cpu; found {found}")
+        if x.dim() != 2 or int(batch_sizes.sum()) != x.shape[0]:
+            expected = f"expected (N, I) with N = {int(batch_sizes.sum())}, the sum of batch_sizes"
+            raise ShapeError(f"x: {expected}; found {tuple(x.shape)}")
+        return cls(len(batch_sizes), batch, batch_sizes.contiguous(), reverse)
+
+
 class Kernel:
     """A Program on the tile machine, with the caller's tensors passed by role and name."""
 
@@ -36,11 +63,13 @@ class Kernel:
             DTYPES[dtype], len(self.tensors), bytecode.buffers, bytecode.code, program.reverse
         )
 
-    def run(self, tensors: Mapping[tuple[str, str], Tensor], steps: int, batch: int) -> None:
+    def run(self, tensors: Mapping[tuple[str, str], Tensor], time: Time) -> None:
         """Runs the Program; a tensor left out is read as zeros, and nothing is written to it."""
         described = [describe(self.constants.get(key, tensors.get(key))) for key in self.tensors]
+        table = np.array(described, np.int64).reshape(-1, 3)
+        rows = None if time.batch_sizes is None else time.batch_sizes.numpy()
         threads = torch.get_num_threads()
-        self.machine.run(np.array(described, np.int64).reshape(-1, 3), steps, batch, threads)
+        self.machine.run(table, time.steps, time.batch, threads, time.reverse, rows)
 
 
 def _constants(bytecode: Bytecode, dtype: torch.dtype) -> dict[tuple[str, str], Tensor]:
@@ -102,24 +131,27 @@ def forward(
     states: Sequence[Tensor],
     parameters: Mapping[str, Tensor],
     save: bool,
+    batch_sizes: Tensor | None = None,
+    reverse: bool = False,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """x (T, B, I), states S of (B, H) -> output (T, B, H), finals S of (B, H), saved sequences.
 
-    `saved_sequences` tells what is saved; nothing without `save`.
+    `saved_sequences` tells what is saved; nothing without `save`. `Time` tells of the last two.
     """
-    (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
+    input_size, (batch, hidden_size) = x.shape[-1], states[0].shape
     names = [str(node.name) for node in cell.sources]
-    output = x.new_empty(steps, batch, hidden_size)
+    output = x.new_empty(*x.shape[:-1], hidden_size)
     finals = [x.new_empty(batch, hidden_size) for _ in states]
     kept = saved_sequences(cell) if save else ()
-    saved = [x.new_empty(steps, batch, hidden_size) for _ in kept]
+    saved = [torch.empty_like(output) for _ in kept]
     tensors = {("sequence", names[0]): rows(x), ("sequence", names[1]): output}
     tensors |= {("sequence", name): sequence for name, sequence in zip(kept, saved, strict=True)}
     for name, initial, final in zip(names[1:], states, finals, strict=True):
         tensors[("initial", name)] = rows(initial)
         tensors[("final", name)] = final
     tensors |= _parameters(parameters)
-    forward_kernel(cell, input_size, hidden_size, x.dtype).run(tensors, steps, batch)
+    time = Time.of(x, batch, batch_sizes, reverse)
+    forward_kernel(cell, input_size, hidden_size, x.dtype).run(tensors, time)
     return output, finals, saved
 
 
@@ -132,13 +164,15 @@ def backward(
     saved: Sequence[Tensor],
     gradients: Sequence[Tensor | None],
     input_gradient: bool,
+    batch_sizes: Tensor | None = None,
+    reverse: bool = False,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """The gradients of x, of the initial states and of the parameters.
 
     `gradients` are those of the output (T, B, H) and of the S finals (B, H); None is zero. The
     gradient of x is left unset unless asked for.
     """
-    (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
+    input_size, (batch, hidden_size) = x.shape[-1], states[0].shape
     names = [str(node.name) for node in cell.sources]
     kernel = backward_kernel(cell, input_size, hidden_size, x.dtype, input_gradient)
     written = ("sequence", f"grad.{names[0]}") in kernel.tensors
@@ -162,7 +196,7 @@ def backward(
     tensors |= _parameters(parameters)
     parameter_gradients = {name: _gradient(p, hidden_size) for name, p in parameters.items()}
     tensors |= {("gradient", name): g for name, g in parameter_gradients.items()}
-    kernel.run(tensors, steps, batch)
+    kernel.run(tensors, Time.of(x, batch, batch_sizes, reverse))
     grads = [
         gradient.sum() if parameters[name].dim() == 0 else gradient
         for name, gradient in parameter_gradients.items()
