@@ -15,7 +15,7 @@ from .backends import streaming
 from .backends.cpu import rows
 from .errors import ShapeError
 from .ir import Cell
-from .packed import pack, run_packed, unpack
+from .packed import Packing, run_packed
 from .parameters import CellParameters
 from .scan import AUTO, check_backend, may_stream, resolve
 from .stack import run_layers
@@ -109,8 +109,9 @@ class Recurrent(nn.Module):
         sequence = x.movedim(time, 0) if batched else x.unsqueeze(1)
         if lengths is not None:
             _check_batched(x)
-            packed, finals = self._forward_packed(pack(sequence, lengths), state)
-            return unpack(packed, len(sequence)).movedim(0, time), finals
+            packing = Packing(sequence.shape[0], sequence.shape[1], lengths)
+            packed, finals = self._forward_packed(packing.pack(sequence), state)
+            return packing.unpack(packed.data).movedim(0, time), finals
         states = self._initial_states(x, sequence.shape[1] if batched else None, state)
         output, finals = self._run_layers(sequence, states)
         if not batched:

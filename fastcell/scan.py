@@ -1,6 +1,6 @@
 """`fastcell::scan`, the one torch operator: a cell over a whole sequence, on any engine.
 
-    scan(x (T, B, I), states S of (B, H), parameters, cell, save, batch_sizes=None, reverse=False)
+    scan(x (T, B, I), states S of (B, H), parameters, cell, save, batch_sizes, reverse)
         -> output (T, B, H), finals S of (B, H), then what the backward operator needs if `save`
 
 With `reverse` the run goes from the last step to the first. With `batch_sizes` (T,), int64 on the
@@ -46,12 +46,12 @@ class Scan(Protocol):
 _library = torch.library.Library("fastcell", "DEF")
 _library.define(
     "scan(Tensor x, Tensor[] states, Tensor[] parameters, str cell, bool save,"
-    " Tensor? batch_sizes=None, bool reverse=False) -> Tensor[]"
+    " Tensor? batch_sizes, bool reverse) -> Tensor[]"
 )
 _library.define(
     "scan_backward(Tensor x, Tensor[] states, Tensor[] parameters, Tensor[] saved,"
     " Tensor?[] gradients, str cell, bool input_gradient,"
-    " Tensor? batch_sizes=None, bool reverse=False) -> Tensor[]"
+    " Tensor? batch_sizes, bool reverse) -> Tensor[]"
 )
 
 
@@ -116,8 +116,8 @@ def _scan_cpu(
     parameters: list[Tensor],
     cell: str,
     save: bool,
-    batch_sizes: Tensor | None = None,
-    reverse: bool = False,
+    batch_sizes: Tensor | None,
+    reverse: bool,
 ) -> list[Tensor]:
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
@@ -134,8 +134,8 @@ def _scan_backward_cpu(
     gradients: list[Tensor | None],
     cell: str,
     input_gradient: bool,
-    batch_sizes: Tensor | None = None,
-    reverse: bool = False,
+    batch_sizes: Tensor | None,
+    reverse: bool,
 ) -> list[Tensor]:
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
@@ -150,8 +150,8 @@ def _scan_fake(
     parameters: list[Tensor],
     cell: str,
     save: bool,
-    batch_sizes: Tensor | None = None,
-    reverse: bool = False,
+    batch_sizes: Tensor | None,
+    reverse: bool,
 ) -> list[Tensor]:
     batch, hidden = states[0].shape
     kept = len(saved_sequences(_cell(cell))) if save else 0
@@ -168,8 +168,8 @@ def _scan_backward_fake(
     gradients: list[Tensor | None],
     cell: str,
     input_gradient: bool,
-    batch_sizes: Tensor | None = None,
-    reverse: bool = False,
+    batch_sizes: Tensor | None,
+    reverse: bool,
 ) -> list[Tensor]:
     return [x.new_empty(x.shape)] + [t.new_empty(t.shape) for t in (*states, *parameters)]
 

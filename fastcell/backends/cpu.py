@@ -131,8 +131,8 @@ def forward(
     states: Sequence[Tensor],
     parameters: Mapping[str, Tensor],
     save: bool,
-    batch_sizes: Tensor | None = None,
-    reverse: bool = False,
+    batch_sizes: Tensor | None,
+    reverse: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """x (T, B, I), states S of (B, H) -> output (T, B, H), finals S of (B, H), saved sequences.
 
@@ -164,8 +164,8 @@ def backward(
     saved: Sequence[Tensor],
     gradients: Sequence[Tensor | None],
     input_gradient: bool,
-    batch_sizes: Tensor | None = None,
-    reverse: bool = False,
+    batch_sizes: Tensor | None,
+    reverse: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """The gradients of x, of the initial states and of the parameters.
 
