@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +27,8 @@ class Recurrent(nn.Module):
 
         output[t], states[t] = cell(x[t], states[t - 1])
 
-    Called as (x, state=None, lengths=None) -> (output, state), with D = 2 directions if
-    bidirectional, else 1:
+    Called as (x, state=None, lengths=None, return_all_states=False) -> (output, state), with D = 2
+    directions if bidirectional, else 1:
 
         x       (T, B, I), (B, T, I) with batch_first, or unbatched (T, I); T may be 0; or a
                 PackedSequence
@@ -38,6 +38,10 @@ class Recurrent(nn.Module):
                 unless given
         lengths (B,), 1 to T: of a row, the steps past its length are not run, and are zeros in
                 the output; its final states are those after its last step
+
+    With `return_all_states` it returns (output, state, states): every state at every step, each
+    (num_layers * D, *layout of the output, H), as in (num_layers * D, T, B, H) or, packed,
+    (num_layers * D, N, H).
 
     Lengths and a PackedSequence cost in proportion to the sum of the lengths.
 
@@ -100,33 +104,63 @@ class Recurrent(nn.Module):
         x: Tensor | PackedSequence,
         state: State | None = None,
         lengths: Tensor | Sequence[int] | None = None,
-    ) -> tuple[Tensor | PackedSequence, State]:
-        """Runs the sequence: (output, state), with the shapes that the class gives."""
+        return_all_states: bool = False,
+    ) -> Any:
+        """Runs the sequence: (output, state) or (output, state, states), as the class says."""
+        history: list[Tensor] | None = [] if return_all_states else None
+        output: Tensor | PackedSequence
+        place: Callable[[Tensor], Tensor] = _unchanged
         if isinstance(x, PackedSequence):
-            return self._forward_packed(x, state, lengths)
+            output, finals = self._forward_packed(x, state, lengths, history)
+        else:
+            output, finals, place = self._forward_padded(x, state, lengths, history)
+        if history is None:
+            return output, finals
+        return output, finals, self._states_of([place(each) for each in history])
+
+    def _forward_padded(
+        self,
+        x: Tensor,
+        state: State | None,
+        lengths: Tensor | Sequence[int] | None,
+        history: list[Tensor] | None,
+    ) -> tuple[Tensor, State, Callable[[Tensor], Tensor]]:
+        """(output, state), and what brings a sequence of a run into the layout of x."""
         self._check_input(x)
         batched, time = x.dim() == 3, self._time_axis(x)
         sequence = x.movedim(time, 0) if batched else x.unsqueeze(1)
+        place: Callable[[Tensor], Tensor]
         if lengths is not None:
             _check_batched(x)
             packing = Packing(sequence.shape[0], sequence.shape[1], lengths)
-            packed, finals = self._forward_packed(packing.pack(sequence), state)
-            return packing.unpack(packed.data).movedim(0, time), finals
+            packed, state = self._forward_packed(packing.pack(sequence), state, None, history)
+            place = partial(_unpack, packing, time)
+            return place(packed.data), state, place
         states = self._initial_states(x, sequence.shape[1] if batched else None, state)
-        output, finals = self._run_layers(sequence, states)
+        output, finals = self._run_layers(history, sequence, states)
+        place = partial(torch.movedim, source=0, destination=time) if batched else _unbatched
         if not batched:
-            return output.squeeze(1), bare_if_one([final.squeeze(1) for final in finals])
-        return output.movedim(0, time), bare_if_one(finals)
+            finals = tuple(final.squeeze(1) for final in finals)
+        return place(output), bare_if_one(finals), place
 
     def _forward_packed(
-        self, x: PackedSequence, state: State | None, lengths: object = None
+        self,
+        x: PackedSequence,
+        state: State | None,
+        lengths: object,
+        history: list[Tensor] | None,
     ) -> tuple[PackedSequence, State]:
         if lengths is not None:
             raise ShapeError("lengths: expected None, since a PackedSequence has its own")
         self._check_features(x.data)
         states = self._initial_states(x.data, int(x.batch_sizes[0]), state)
-        output, finals = run_packed(self._run_layers, x, states)
+        output, finals = run_packed(partial(self._run_layers, history), x, states)
         return output, bare_if_one(finals)
+
+    def _states_of(self, history: list[Tensor]) -> State:
+        """The states of every run side by side (..., S * H), as S of (layers * D, ..., H)."""
+        parts = [each.split(self.hidden_size, dim=-1) for each in history]
+        return bare_if_one([torch.stack(each) for each in zip(*parts, strict=True)])
 
     def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """One time step: x (B, I) or unbatched (I,) to (output (B, H) or (H,), state).
@@ -193,25 +227,34 @@ class Recurrent(nn.Module):
         return cast(list[CellParameters], list(layers._modules.values()))
 
     def _run_layers(
-        self, x: Tensor, states: tuple[Tensor, ...], batch_sizes: Tensor | None = None
+        self,
+        history: list[Tensor] | None,
+        x: Tensor,
+        states: tuple[Tensor, ...],
+        batch_sizes: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """x (T, B, I) or (N, I), states S of (layers * D, B, H): every layer's runs."""
         dropout = self.dropout if self.training else 0.0
-        run = partial(self._run, batch_sizes)
+        run = partial(self._run, history, batch_sizes)
         return run_layers(run, x, states, self.directions, dropout)
 
     def _run(
         self,
+        history: list[Tensor] | None,
         batch_sizes: Tensor | None,
         index: int,
         reverse: bool,
         x: Tensor,
         states: tuple[Tensor, ...],
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """One direction of one layer over the sequence."""
+        """One direction of one layer over the sequence; a history takes all its states."""
         parameters = self._layers()[index].tensors()
-        scan = resolve(self.backend, x)
-        return scan(self.cell, x, states, parameters, batch_sizes, reverse)
+        scan, all_states = resolve(self.backend, x), history is not None
+        output, finals = scan(self.cell, x, states, parameters, batch_sizes, reverse, all_states)
+        if history is None:
+            return output, finals
+        history.append(output)
+        return output[..., : self.hidden_size], finals
 
     def _initial_states(
         self, x: Tensor, batch: int | None, state: State | None
@@ -253,6 +296,18 @@ class Recurrent(nn.Module):
                 f" takes H = {size} features; found {features} from the two directions below:"
                 f" use modules of one layer with nn.Linear({features}, {size}) between them"
             )
+
+
+def _unpack(packing: Packing, time: int, rows: Tensor) -> Tensor:
+    return packing.unpack(rows).movedim(0, time)
+
+
+def _unbatched(sequence: Tensor) -> Tensor:
+    return sequence.squeeze(1)
+
+
+def _unchanged(sequence: Tensor) -> Tensor:
+    return sequence
 
 
 def _check_batched(x: Tensor) -> None:

@@ -1,11 +1,13 @@
 """`fastcell::scan`, the one torch operator: a cell over a whole sequence, on any engine.
 
-    scan(x (T, B, I), states S of (B, H), parameters, cell, save, batch_sizes, reverse)
+    scan(x (T, B, I), states S of (B, H), parameters, cell, save, batch_sizes, reverse,
+         all_states)
         -> output (T, B, H), finals S of (B, H), then what the backward operator needs if `save`
 
 With `reverse` the run goes from the last step to the first. With `batch_sizes` (T,), int64 on the
 CPU and falling, step t has so many rows, the first ones of the batch: x is then (N, I), the rows of
-step after step as in a PackedSequence, and the output (N, H).
+step after step as in a PackedSequence, and the output (N, H). With `all_states` the output has
+every state side by side, (T, B, S * H).
 
 The cell travels as its text, so that a traced or exported graph is complete. Parameters come in
 the order of `cell.parameters`. The backward operator has no derivative of its own: for second
@@ -30,7 +32,7 @@ from .lower import saved_sequences
 
 
 class Scan(Protocol):
-    """x (T, B, I) or (N, I), states S of (B, H) -> output, as x but H wide, finals S of (B, H)."""
+    """x (T, B, I) or (N, I), states S of (B, H) -> output, finals S of (B, H): see the operator."""
 
     def __call__(
         self,
@@ -40,18 +42,19 @@ class Scan(Protocol):
         parameters: dict[str, Tensor],
         batch_sizes: Tensor | None = None,
         reverse: bool = False,
+        all_states: bool = False,
     ) -> tuple[Tensor, tuple[Tensor, ...]]: ...
 
 
 _library = torch.library.Library("fastcell", "DEF")
 _library.define(
     "scan(Tensor x, Tensor[] states, Tensor[] parameters, str cell, bool save,"
-    " Tensor? batch_sizes, bool reverse) -> Tensor[]"
+    " Tensor? batch_sizes, bool reverse, bool all_states) -> Tensor[]"
 )
 _library.define(
     "scan_backward(Tensor x, Tensor[] states, Tensor[] parameters, Tensor[] saved,"
     " Tensor?[] gradients, str cell, bool input_gradient,"
-    " Tensor? batch_sizes, bool reverse) -> Tensor[]"
+    " Tensor? batch_sizes, bool reverse, bool all_states) -> Tensor[]"
 )
 
 
@@ -62,6 +65,7 @@ def compiled_scan(
     parameters: dict[str, Tensor],
     batch_sizes: Tensor | None = None,
     reverse: bool = False,
+    all_states: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The operator as a `Scan`; under autocast in float32, or in float64 if a tensor is."""
     if torch.is_autocast_enabled("cpu"):
@@ -77,12 +81,12 @@ def compiled_scan(
             )
     save = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     if save and not torch.compiler.is_compiling():
-        facts = (cell.text, save, len(states), batch_sizes, reverse)
+        facts = (cell.text, save, len(states), batch_sizes, reverse, all_states)
         results = _apply(_Differentiable, *facts, *tensors)
     else:
         values = list(parameters.values())
-        args = (x, list(states), values, cell.text, save, batch_sizes, reverse)
-        results = torch.ops.fastcell.scan(*args)
+        args = (x, list(states), values, cell.text, save)
+        results = torch.ops.fastcell.scan(*args, batch_sizes, reverse, all_states)
     return results[0], tuple(results[1 : 1 + len(states)])
 
 
@@ -118,10 +122,12 @@ def _scan_cpu(
     save: bool,
     batch_sizes: Tensor | None,
     reverse: bool,
+    all_states: bool,
 ) -> list[Tensor]:
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
-    output, finals, saved = cpu.forward(parsed, x, states, named, save, batch_sizes, reverse)
+    options = (save, batch_sizes, reverse, all_states)
+    output, finals, saved = cpu.forward(parsed, x, states, named, *options)
     return [output, *finals, *saved]
 
 
@@ -136,11 +142,12 @@ def _scan_backward_cpu(
     input_gradient: bool,
     batch_sizes: Tensor | None,
     reverse: bool,
+    all_states: bool,
 ) -> list[Tensor]:
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
-    args = (saved[0], saved[1:], gradients, input_gradient, batch_sizes, reverse)
-    x_gradient, state_gradients, parameter_gradients = cpu.backward(parsed, x, states, named, *args)
+    runs = (saved[0], saved[1:], gradients, input_gradient, batch_sizes, reverse, all_states)
+    x_gradient, state_gradients, parameter_gradients = cpu.backward(parsed, x, states, named, *runs)
     return [x_gradient, *state_gradients, *parameter_gradients]
 
 
@@ -152,12 +159,13 @@ def _scan_fake(
     save: bool,
     batch_sizes: Tensor | None,
     reverse: bool,
+    all_states: bool,
 ) -> list[Tensor]:
     batch, hidden = states[0].shape
-    kept = len(saved_sequences(_cell(cell))) if save else 0
-    output = x.new_empty(*x.shape[:-1], hidden)
+    kept = saved_sequences(_cell(cell), all_states) if save else ()
+    output = x.new_empty(*x.shape[:-1], hidden * (len(states) if all_states else 1))
     finals = [x.new_empty(batch, hidden) for _ in states]
-    return [output, *finals, *(torch.empty_like(output) for _ in range(kept))]
+    return [output, *finals, *(x.new_empty(*x.shape[:-1], hidden) for _ in kept)]
 
 
 def _scan_backward_fake(
@@ -170,6 +178,7 @@ def _scan_backward_fake(
     input_gradient: bool,
     batch_sizes: Tensor | None,
     reverse: bool,
+    all_states: bool,
 ) -> list[Tensor]:
     return [x.new_empty(x.shape)] + [t.new_empty(t.shape) for t in (*states, *parameters)]
 
@@ -179,7 +188,7 @@ torch.library.register_fake("fastcell::scan_backward", _scan_backward_fake, lib=
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    x, states, parameters, cell, _, batch_sizes, ctx.reverse = inputs
+    x, states, parameters, cell, _, batch_sizes, *ctx.order = inputs
     ctx.cell, ctx.states = cell, len(states)
     ctx.save_for_backward(
         batch_sizes, x, *states, *parameters, output[0], *output[1 + len(states) :]
@@ -194,7 +203,7 @@ def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
     states, rest = rest[: ctx.states], rest[ctx.states :]
     parameters, saved = rest[: ctx.parameters], rest[ctx.parameters :]
     direct, x_needed = list(gradients[: 1 + ctx.states]), ctx.needs_input_grad[ctx.x_position]
-    args, order = (x, states, parameters, saved, direct), (batch_sizes, ctx.reverse)
+    args, order = (x, states, parameters, saved, direct), (batch_sizes, *ctx.order)
     if torch._C._are_functorch_transforms_active():
         sizes = [len(each) for each in args[1:]]
         flat = [tensor for each in args[1:] for tensor in each]
@@ -204,7 +213,7 @@ def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
         results = torch.ops.fastcell.scan_backward(*args, ctx.cell, x_needed, *order)
     first = 1 + ctx.states
     x_gradient = results[0] if x_needed else None
-    return x_gradient, results[1:first], results[first:], None, None, None, None
+    return x_gradient, results[1:first], results[first:], None, None, None, None, None
 
 
 torch.library.register_autograd(
@@ -228,23 +237,26 @@ class _Differentiable(torch.autograd.Function):
         states: int,
         batch_sizes: Tensor | None,
         reverse: bool,
+        all_states: bool,
         x: Tensor,
         *rest: Tensor,
     ) -> tuple[Tensor, ...]:
         args = list(rest[:states]), list(rest[states:])
-        return tuple(torch.ops.fastcell.scan(x, *args, cell, save, batch_sizes, reverse))
+        order = (batch_sizes, reverse, all_states)
+        return tuple(torch.ops.fastcell.scan(x, *args, cell, save, *order))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        cell, save, states, batch_sizes, reverse, x, *rest = inputs
-        operands = (x, rest[:states], rest[states:], cell, save, batch_sizes, reverse)
+        cell, save, states, *order = inputs[:6]
+        x, *rest = inputs[6:]
+        operands = (x, rest[:states], rest[states:], cell, save, *order)
         _setup_context(ctx, operands, list(output))
-        ctx.x_position = 5
+        ctx.x_position = 6
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         x, states, parameters, *_ = _backward(ctx, list(gradients))
-        return None, None, None, None, None, x, *states, *parameters
+        return None, None, None, None, None, None, x, *states, *parameters
 
     @staticmethod
     def jvp(ctx: Any, *gradients: Any) -> None:
@@ -263,12 +275,13 @@ class _TransformedBackward(torch.autograd.Function):
         sizes: list[int],
         batch_sizes: Tensor | None,
         reverse: bool,
+        all_states: bool,
         x: Tensor,
         *rest: Tensor,
     ) -> tuple[Tensor, ...]:
         tensors = iter(rest)
         groups = [list(islice(tensors, size)) for size in sizes]
-        facts = (cell, input_gradient, batch_sizes, reverse)
+        facts = (cell, input_gradient, batch_sizes, reverse, all_states)
         return tuple(torch.ops.fastcell.scan_backward(x, *groups, *facts))
 
     @staticmethod

@@ -87,7 +87,7 @@ def test_the_operator_obeys_torchs_rules(reverse):
     parameters = [
         torch.randn(shape, requires_grad=True) for shape in cell.parameters(3, 3).values()
     ]
-    args = (x, states, parameters, cell.text, True, torch.tensor([3, 2, 1]), reverse)
+    args = (x, states, parameters, cell.text, True, torch.tensor([3, 2, 1]), reverse, reverse)
     torch.library.opcheck(torch.ops.fastcell.scan, args)
 
 

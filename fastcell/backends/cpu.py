@@ -86,15 +86,23 @@ def describe(tensor: Tensor | None) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=64)
-def forward_kernel(cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype) -> Kernel:
-    return Kernel(lower_forward(cell, input_size, hidden_size), dtype)
+def forward_kernel(
+    cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype, all_states: bool = False
+) -> Kernel:
+    return Kernel(lower_forward(cell, input_size, hidden_size, all_states), dtype)
 
 
 @lru_cache(maxsize=64)
 def backward_kernel(
-    cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype, input_gradient: bool
+    cell: Cell,
+    input_size: int,
+    hidden_size: int,
+    dtype: torch.dtype,
+    input_gradient: bool,
+    all_states: bool,
 ) -> Kernel:
-    return Kernel(lower_backward(cell, input_size, hidden_size, input_gradient), dtype)
+    program = lower_backward(cell, input_size, hidden_size, input_gradient, all_states)
+    return Kernel(program, dtype)
 
 
 def check(
@@ -133,25 +141,29 @@ def forward(
     save: bool,
     batch_sizes: Tensor | None,
     reverse: bool,
+    all_states: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """x (T, B, I), states S of (B, H) -> output (T, B, H), finals S of (B, H), saved sequences.
 
-    `saved_sequences` tells what is saved; nothing without `save`. `Time` tells of the last two.
+    With `all_states` the output is (T, B, S * H). `saved_sequences` tells what is saved; nothing
+    without `save`. `Time` tells of `batch_sizes` and `reverse`.
     """
     input_size, (batch, hidden_size) = x.shape[-1], states[0].shape
     names = [str(node.name) for node in cell.sources]
-    output = x.new_empty(*x.shape[:-1], hidden_size)
+    shown = names[1:] if all_states else names[1:2]
+    output = x.new_empty(*x.shape[:-1], len(shown) * hidden_size)
     finals = [x.new_empty(batch, hidden_size) for _ in states]
-    kept = saved_sequences(cell) if save else ()
-    saved = [torch.empty_like(output) for _ in kept]
-    tensors = {("sequence", names[0]): rows(x), ("sequence", names[1]): output}
-    tensors |= {("sequence", name): sequence for name, sequence in zip(kept, saved, strict=True)}
+    kept = saved_sequences(cell, all_states) if save else ()
+    saved = [x.new_empty(*x.shape[:-1], hidden_size) for _ in kept]
+    sequences = [rows(x), *output.split(hidden_size, dim=-1), *saved]
+    named = zip((names[0], *shown, *kept), sequences, strict=True)
+    tensors = {("sequence", name): sequence for name, sequence in named}
     for name, initial, final in zip(names[1:], states, finals, strict=True):
         tensors[("initial", name)] = rows(initial)
         tensors[("final", name)] = final
     tensors |= _parameters(parameters)
     time = Time.of(x, batch, batch_sizes, reverse)
-    forward_kernel(cell, input_size, hidden_size, x.dtype).run(tensors, time)
+    forward_kernel(cell, input_size, hidden_size, x.dtype, all_states).run(tensors, time)
     return output, finals, saved
 
 
@@ -166,26 +178,30 @@ def backward(
     input_gradient: bool,
     batch_sizes: Tensor | None,
     reverse: bool,
+    all_states: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """The gradients of x, of the initial states and of the parameters.
 
-    `gradients` are those of the output (T, B, H) and of the S finals (B, H); None is zero. The
-    gradient of x is left unset unless asked for.
+    `gradients` are those of the output, (T, B, H) or with `all_states` (T, B, S * H), and of the S
+    finals (B, H); None is zero. The gradient of x is left unset unless asked for.
     """
     input_size, (batch, hidden_size) = x.shape[-1], states[0].shape
     names = [str(node.name) for node in cell.sources]
-    kernel = backward_kernel(cell, input_size, hidden_size, x.dtype, input_gradient)
+    shown = names[1:] if all_states else names[1:2]
+    sizes = (input_size, hidden_size)
+    kernel = backward_kernel(cell, *sizes, x.dtype, input_gradient, all_states)
     written = ("sequence", f"grad.{names[0]}") in kernel.tensors
     unread = input_gradient and not written
     x_gradient = (x.new_zeros if unread else x.new_empty)(x.shape)
     state_gradients = [state.new_empty(state.shape) for state in states]
-    sequences = dict(zip(saved_sequences(cell), saved, strict=True))
-    sequences |= {names[0]: x, names[1]: output}
-    tensors = {("sequence", name): rows(sequence) for name, sequence in sequences.items()}
+    sequences = [x, *output.split(hidden_size, dim=-1), *saved]
+    named = zip((names[0], *shown, *saved_sequences(cell, all_states)), sequences, strict=True)
+    tensors = {("sequence", name): rows(sequence) for name, sequence in named}
     if written:
         tensors[("sequence", f"grad.{names[0]}")] = x_gradient
     if gradients[0] is not None:
-        tensors[("sequence", f"grad.{names[1]}")] = rows(gradients[0])
+        parts = zip(shown, gradients[0].split(hidden_size, dim=-1), strict=True)
+        tensors |= {("sequence", f"grad.{name}"): rows(part) for name, part in parts}
     for name, state, final, gradient in zip(
         names[1:], states, gradients[1:], state_gradients, strict=True
     ):
