@@ -5,32 +5,14 @@ Step t has the first batch_sizes[t] rows, so that the work is that of the steps 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from .errors import ShapeError
-
-RunPacked: TypeAlias = Callable[
-    [Tensor, tuple[Tensor, ...], Tensor], tuple[Tensor, tuple[Tensor, ...]]
-]
-"""(x (N, I), states S of (layers, B, .), batch_sizes) -> output (N, .), finals as states."""
-
-
-def run_packed(
-    run: RunPacked, packed: PackedSequence, states: tuple[Tensor, ...]
-) -> tuple[PackedSequence, tuple[Tensor, ...]]:
-    """Runs a packed sequence; the states (layers, B, .), in and out, are in the caller's order."""
-    data, batch_sizes, order, back = packed
-    if order is not None:
-        states = tuple(state.index_select(1, order) for state in states)
-    output, finals = run(data, states, batch_sizes)
-    if back is not None:
-        finals = tuple(final.index_select(1, back) for final in finals)
-    return PackedSequence(output, batch_sizes, order, back), finals
 
 
 class Packing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from .backends import streaming
 from .backends.cpu import rows
 from .errors import ShapeError
 from .ir import Cell
-from .packed import Packing, run_packed
+from .layout import layout_of
 from .parameters import CellParameters
 from .scan import AUTO, check_backend, may_stream, resolve
 from .stack import run_layers
@@ -107,55 +107,19 @@ class Recurrent(nn.Module):
         return_all_states: bool = False,
     ) -> Any:
         """Runs the sequence: (output, state) or (output, state, states), as the class says."""
+        if not isinstance(x, PackedSequence):
+            self._check_input(x)
+        layout = layout_of(x, self.batch_first, lengths)
+        self._check_features(layout.sequence)
+        states = layout.sort(self._initial_states(layout.sequence, layout.batch, state))
         history: list[Tensor] | None = [] if return_all_states else None
-        output: Tensor | PackedSequence
-        place: Callable[[Tensor], Tensor] = _unchanged
-        if isinstance(x, PackedSequence):
-            output, finals = self._forward_packed(x, state, lengths, history)
-        else:
-            output, finals, place = self._forward_padded(x, state, lengths, history)
+        run = partial(self._run, history, layout.batch_sizes)
+        dropout = self.dropout if self.training else 0.0
+        output, finals = run_layers(run, layout.sequence, states, self.directions, dropout)
+        results = layout.restore(output), bare_if_one(layout.unsort(finals))
         if history is None:
-            return output, finals
-        return output, finals, self._states_of([place(each) for each in history])
-
-    def _forward_padded(
-        self,
-        x: Tensor,
-        state: State | None,
-        lengths: Tensor | Sequence[int] | None,
-        history: list[Tensor] | None,
-    ) -> tuple[Tensor, State, Callable[[Tensor], Tensor]]:
-        """(output, state), and what brings a sequence of a run into the layout of x."""
-        self._check_input(x)
-        batched, time = x.dim() == 3, self._time_axis(x)
-        sequence = x.movedim(time, 0) if batched else x.unsqueeze(1)
-        place: Callable[[Tensor], Tensor]
-        if lengths is not None:
-            _check_batched(x)
-            packing = Packing(sequence.shape[0], sequence.shape[1], lengths)
-            packed, state = self._forward_packed(packing.pack(sequence), state, None, history)
-            place = partial(_unpack, packing, time)
-            return place(packed.data), state, place
-        states = self._initial_states(x, sequence.shape[1] if batched else None, state)
-        output, finals = self._run_layers(history, sequence, states)
-        place = partial(torch.movedim, source=0, destination=time) if batched else _unbatched
-        if not batched:
-            finals = tuple(final.squeeze(1) for final in finals)
-        return place(output), bare_if_one(finals), place
-
-    def _forward_packed(
-        self,
-        x: PackedSequence,
-        state: State | None,
-        lengths: object,
-        history: list[Tensor] | None,
-    ) -> tuple[PackedSequence, State]:
-        if lengths is not None:
-            raise ShapeError("lengths: expected None, since a PackedSequence has its own")
-        self._check_features(x.data)
-        states = self._initial_states(x.data, int(x.batch_sizes[0]), state)
-        output, finals = run_packed(partial(self._run_layers, history), x, states)
-        return output, bare_if_one(finals)
+            return results
+        return *results, self._states_of([layout.padded(each) for each in history])
 
     def _states_of(self, history: list[Tensor]) -> State:
         """The states of every run side by side (..., S * H), as S of (layers * D, ..., H)."""
@@ -198,8 +162,7 @@ class Recurrent(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, ...], streaming.Stepper]:
         """The tensors, checked and as the engine can read them, and a Stepper for such."""
         batched = x.dim() == 2
-        sequence = x if batched else x.unsqueeze(0)
-        self._check_input(sequence)
+        self._check_features(x)
         self._initial_states(x, x.shape[0] if batched else None, states)
         x, states = rows(x), tuple(map(rows, states))
         stepper = streaming.Stepper(self.cell, x, states, layers)
@@ -226,18 +189,6 @@ class Recurrent(nn.Module):
         layers = cast(nn.ModuleList, self._modules["layers"])
         return cast(list[CellParameters], list(layers._modules.values()))
 
-    def _run_layers(
-        self,
-        history: list[Tensor] | None,
-        x: Tensor,
-        states: tuple[Tensor, ...],
-        batch_sizes: Tensor | None = None,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """x (T, B, I) or (N, I), states S of (layers * D, B, H): every layer's runs."""
-        dropout = self.dropout if self.training else 0.0
-        run = partial(self._run, history, batch_sizes)
-        return run_layers(run, x, states, self.directions, dropout)
-
     def _run(
         self,
         history: list[Tensor] | None,
@@ -259,13 +210,12 @@ class Recurrent(nn.Module):
     def _initial_states(
         self, x: Tensor, batch: int | None, state: State | None
     ) -> tuple[Tensor, ...]:
-        """The states as S of (layers * D, B, H), for a batch or, with None, unbatched."""
+        """The states, S of (layers * D, B, H) for a batch or, with None, of (layers * D, H)."""
         rows = () if batch is None else (batch,)
         shape = (self.num_layers * self.directions, *rows, self.hidden_size)
         axes = "(layers * directions, B, H)" if rows else "(layers * directions, H)"
         names = self._state_names()
-        states = initial_states(names, [shape] * len(names), axes, x, state)
-        return states if rows else tuple(tensor.unsqueeze(1) for tensor in states)
+        return initial_states(names, [shape] * len(names), axes, x, state)
 
     def _state_names(self) -> list[str]:
         return [str(node.name) for node in self.cell.states]
@@ -279,7 +229,6 @@ class Recurrent(nn.Module):
         if x.dim() not in (2, 3):
             layout = "(B, T, I)" if self.batch_first else "(T, B, I)"
             raise ShapeError(f"x: expected {layout} or unbatched (T, I); found {shape_of(x)}")
-        self._check_features(x)
 
     def _check_features(self, x: Tensor) -> None:
         if x.shape[-1] != self.input_size:
@@ -296,23 +245,6 @@ class Recurrent(nn.Module):
                 f" takes H = {size} features; found {features} from the two directions below:"
                 f" use modules of one layer with nn.Linear({features}, {size}) between them"
             )
-
-
-def _unpack(packing: Packing, time: int, rows: Tensor) -> Tensor:
-    return packing.unpack(rows).movedim(0, time)
-
-
-def _unbatched(sequence: Tensor) -> Tensor:
-    return sequence.squeeze(1)
-
-
-def _unchanged(sequence: Tensor) -> Tensor:
-    return sequence
-
-
-def _check_batched(x: Tensor) -> None:
-    if x.dim() != 3:
-        raise ShapeError(f"lengths: expected None for an unbatched x, which is {shape_of(x)}")
 
 
 def _check_options(cell: Cell, num_layers: int, dropout: float) -> None:

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence
 
 from .errors import ShapeError
-from .packed import run_packed
+from .layout import layout_of
 from .scan import AUTO, resolve
 from .stack import run_layers
 from .states import State, bare_if_one, check_dtype, initial_states, shape_of
@@ -29,39 +29,18 @@ class _Layers(nn.RNNBase):
         self, input: Tensor | PackedSequence, hx: State | None = None
     ) -> tuple[Tensor | PackedSequence, State]:
         """(output, state), with the shapes that torch.nn's module of the same name gives."""
-        if isinstance(input, PackedSequence):
-            return self._forward_packed(input, hx)
-        if input.dim() not in (2, 3):
-            layout = "(B, T, I)" if self.batch_first else "(T, B, I)"
+        if not isinstance(input, PackedSequence) and input.dim() not in (2, 3):
+            expected = "(B, T, I)" if self.batch_first else "(T, B, I)"
             found = shape_of(input)
-            raise ShapeError(f"input: expected {layout} or unbatched (T, I); found {found}")
-        batched = input.dim() == 3
-        time = 1 if batched and self.batch_first else 0
-        x = input.movedim(time, 0) if batched else input.unsqueeze(1)
-        states = self._initial_states(x, x.shape[1] if batched else None, hx)
-        output, finals = self._run_layers(x, states)
-        if not batched:
-            return output.squeeze(1), bare_if_one([final.squeeze(1) for final in finals])
-        return output.movedim(0, time), bare_if_one(finals)
-
-    def _forward_packed(
-        self, packed: PackedSequence, hx: State | None
-    ) -> tuple[PackedSequence, State]:
-        data = packed.data
-        if data.dim() != 2:
-            raise ShapeError(f"input: expected packed rows, (N, I); found {shape_of(data)}")
-        states = self._initial_states(data, int(packed.batch_sizes[0]), hx)
-        output, finals = run_packed(self._run_layers, packed, states)
-        return output, bare_if_one(finals)
-
-    def _run_layers(
-        self, x: Tensor, states: tuple[Tensor, ...], batch_sizes: Tensor | None = None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """x (T, B, I) or (N, I), states S of (layers * D, B, .): every layer's runs."""
+            raise ShapeError(f"input: expected {expected} or unbatched (T, I); found {found}")
+        layout = layout_of(input, self.batch_first)
+        x = layout.sequence
         _check_features(x, self.input_size, cast(Tensor, self.weight_ih_l0))
+        states = layout.sort(self._initial_states(x, layout.batch, hx))
+        run = partial(self._run, layout.batch_sizes)
         dropout = self.dropout if self.training else 0.0
-        run = partial(self._run, batch_sizes)
-        return run_layers(run, x, states, 2 if self.bidirectional else 1, dropout)
+        output, finals = run_layers(run, x, states, 2 if self.bidirectional else 1, dropout)
+        return layout.restore(output), bare_if_one(layout.unsort(finals))
 
     def _run(
         self,
@@ -83,13 +62,12 @@ class _Layers(nn.RNNBase):
         return {"h": self.hidden_size}
 
     def _initial_states(self, x: Tensor, batch: int | None, hx: State | None) -> tuple[Tensor, ...]:
-        """The states as S of (layers * D, B, .), for a batch or, with None, unbatched."""
+        """The states, S of (layers * D, B, .) for a batch or, with None, of (layers * D, .)."""
         rows = () if batch is None else (batch,)
         layers, sizes = self.num_layers * (2 if self.bidirectional else 1), self._state_sizes()
         shapes = [(layers, *rows, size) for size in sizes.values()]
         axes = "(layers * directions, B, H)" if rows else "(layers * directions, H)"
-        states = initial_states(list(sizes), shapes, axes, x, hx)
-        return states if rows else tuple(state.unsqueeze(1) for state in states)
+        return initial_states(list(sizes), shapes, axes, x, hx)
 
 
 class LSTM(_Layers):
