@@ -56,7 +56,7 @@ def _reason_to_leave(module: nn.Module) -> str:
     if kind in _OURS.values():
         return "it is fastcell's already"
     if isinstance(module, nn.RNNCellBase):
-        return "a cell runs a single step, which torch does as fast"
+        return "a cell runs a single step, at which torch is faster"
     if kind not in _OURS:
         return f"{kind.__name__} is a class of its own, and may compute something else"
     return _reason_of_weights({(each.device.type, each.dtype) for each in module.parameters()})

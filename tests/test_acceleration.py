@@ -63,7 +63,7 @@ def test_a_model_computes_the_same_with_the_same_parameters():
         "decoder.gru: GRU(8, 4), now fastcell's",
         "decoder.rnn: RNN(4, 4), now fastcell's",
         "twice: left as it is, Twice is a class of its own, and may compute something else",
-        "cell: left as it is, a cell runs a single step, which torch does as fast",
+        "cell: left as it is, a cell runs a single step, at which torch is faster",
     ]
     with pytest.raises(dataclasses.FrozenInstanceError):
         report.left = {}
