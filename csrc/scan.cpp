@@ -121,7 +121,7 @@ class Share {
       int64_t t = job.mirrored ? i - code.extra0 : i + code.extra0, live = live_rows(i);
       int64_t there = t < 0 || t >= job.T ? 0 : live < live_rows(t) ? live : live_rows(t);
       if (there > 0) read_rows(there, code.width, sequence(code.a, t), to);
-      read_rows(live - there, code.width, state(code.b).from(there, 0), to.from(there, 0));
+      read_rows(live - there, code.width, state(code.b, there), to.from(there, 0));
       to = to.from(live, 0);
     }
   }
@@ -197,11 +197,11 @@ class Share {
     return memory(operand, row * stride, stride);
   }
 
-  // The rows of this tile, of a state
-  View<T> state(Operand operand) const {
+  // The rows of this tile from its `row` on, of a state
+  View<T> state(Operand operand, int64_t row = 0) const {
     if (operand.buffer < 0) return {nullptr, 0};
-    int64_t stride = job.tensors[operand.buffer].stride_b;
-    return memory(operand, (share + first_row * job.shares) * stride, job.shares * stride);
+    int64_t stride = job.tensors[operand.buffer].stride_b, first = first_row + row;
+    return memory(operand, (share + first * job.shares) * stride, job.shares * stride);
   }
 
   // and of a sequence at time t.
