@@ -11,7 +11,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto
 # Not ops.def: clang-format takes its products for pointers.
 CPP := csrc/*.cpp csrc/*.h
 SANITIZED := build/sanitized
-SANITIZED_TESTS := $(foreach name,space features canonical vector_math tile_machine tile_machine_use scan streaming,tests/test_$(name).py)
+SANITIZED_TESTS := $(foreach name,space features canonical vector_math tile_machine tile_machine_use scan packed streaming,tests/test_$(name).py)
 
 .PHONY: help setup demo test bench lint format sanitize clean
 .DELETE_ON_ERROR:

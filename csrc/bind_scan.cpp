@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 #include <stdexcept>
 
 #include "scan_program.h"
@@ -59,17 +60,24 @@ std::vector<Tensor> tensors_of(const Array<int64_t>& array) {
   return tensors;
 }
 
+Time time_of(int64_t T, int64_t B, bool mirrored, const std::optional<Array<int64_t>>& rows) {
+  Time time{T, B, mirrored, {}};
+  if (rows) time.rows.assign(rows->data(), rows->data() + rows->size());
+  return time;
+}
+
 void run(const ScanProgram& program, const Array<int64_t>& tensors, int64_t T, int64_t B,
-         int threads) {
+         int threads, bool mirrored, const std::optional<Array<int64_t>>& rows) {
   std::vector<Tensor> described = tensors_of(tensors);
+  Time time = time_of(T, B, mirrored, rows);
   py::gil_scoped_release release;
-  program.run(described, T, B, threads);
+  program.run(described, time, threads);
 }
 
 std::map<std::string, double> profile(const ScanProgram& program, const Array<int64_t>& tensors,
                                       int64_t T, int64_t B, int threads) {
   std::vector<double> seconds(OPCODES);
-  program.run(tensors_of(tensors), T, B, threads, seconds.data());
+  program.run(tensors_of(tensors), time_of(T, B, false, {}), threads, seconds.data());
   std::map<std::string, double> named;
   for (int i = 0; i < OPCODES; ++i) {
     if (seconds[size_t(i)] > 0) named[opcode_name(i)] = seconds[size_t(i)];
@@ -109,8 +117,11 @@ void bind_scan(py::module_& m) {
   py::class_<ScanProgram>(m, "ScanProgram", "A compiled Program; csrc/program.h is its encoding.")
       .def(py::init(&make_program), "dtype"_a, "tensors"_a, "buffers"_a, "code"_a, "reverse"_a,
            "dtype float32 or float64; buffers (n, 5) and code (n, 13), int32.")
-      .def("run", &run, "tensors"_a, "T"_a, "B"_a, "threads"_a,
-           "tensors (n, 3), int64: address, stride of t, stride of b (of rows), in elements.")
+      .def("run", &run, "tensors"_a, "T"_a, "B"_a, "threads"_a, "mirrored"_a = false,
+           "rows"_a = py::none(),
+           "tensors (n, 3), int64: address, stride of t, stride of b (of rows), in elements. "
+           "mirrored: the recurrence runs from the last step to the first. rows (T,): those that "
+           "each step has, falling; a sequence is then (sum of rows, width).")
       .def("profile", &profile, "tensors"_a, "T"_a, "B"_a, "threads"_a,
            "Runs, and returns seconds by opcode, summed over the threads.")
       .def("workspace_bytes", &ScanProgram::workspace_bytes, "T"_a, "B"_a, "threads"_a)

@@ -2,7 +2,8 @@
 //
 // A Program is a recurrent cell lowered for a fixed input size, hidden size and dtype. It is built
 // once from two int32 arrays (buffers and code, one row each, laid out as the structs below) and
-// run many times on sequences of any length T and batch B.
+// run many times on sequences of any length T and batch B. A run may be mirrored: then time is
+// counted from its end in all that follows.
 //
 // How it runs. The batch is cut into tiles of R rows, time into chunks of C steps (R and C are the
 // machine's choice). Each tile walks through its chunks, forwards or (`reverse`) backwards:
@@ -16,9 +17,13 @@
 //                                CARRY buffers are written
 //     FINISH                     once a run, GRAD buffers summed over the threads: UNPACK
 //
+// Rows may end before the last step, the later ones of the batch first: a step then has only the
+// first so many, and what sums over rows sums over those that there are.
+//
 // Tensors are the caller's memory, known by number; each run passes, for each, its address and two
 // strides in elements; the last dimension is contiguous.
 //     sequence   (T, B, width)   element (t, b, j) at t * stride_t + b * stride_b + j
+//                (N, width)      where steps have fewer and fewer rows: the rows of step after step
 //     state      (B, width)      element (b, j) at b * stride_b + j
 //     parameter  (rows, columns) element (i, j) at i * stride_b + j
 // Address 0 means absent: a sequence or state is read as zeros, and nothing is written to it. Only

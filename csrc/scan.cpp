@@ -30,13 +30,14 @@ class Share {
     }
   }
 
+  // This share's rows are every so-manieth of the batch: where later rows end earlier, all shares
+  // have the same to do.
   void run_batch() {
     __builtin_memset(scratch, 0, job.grad_bytes);
-    int64_t begin = job.B * share / job.shares, rows = job.B * (share + 1) / job.shares - begin;
-    int64_t tiles = (rows + job.R - 1) / job.R;
+    int64_t rows = share_of(job.B), tiles = (rows + job.R - 1) / job.R;
     for (int64_t tile = 0; tile < tiles; ++tile) {
-      first_row = begin + rows * tile / tiles;
-      tile_rows = begin + rows * (tile + 1) / tiles - first_row;
+      first_row = rows * tile / tiles;
+      tile_rows = rows * (tile + 1) / tiles - first_row;
       run_tile();
     }
   }
@@ -47,28 +48,36 @@ class Share {
  private:
   void run_tile() {
     for_carries([&](int32_t i, const Buffer& buffer) {
-      read_rows(tile_rows, buffer.width, tensor({buffer.tensor_a, 0}, 0, first_row), view({i, 0}));
+      read_rows(tile_rows, buffer.width, state({buffer.tensor_a, 0}), view({i, 0}));
     });
-    int64_t chunks = (job.T + job.C - 1) / job.C;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      run_chunk((job.reverse ? chunks - 1 - chunk : chunk) * job.C);
-    }
+    for (int64_t done = 0; done < job.T;) done += run_chunk(done);
     for_carries([&](int32_t i, const Buffer& buffer) {
-      write_rows(tile_rows, buffer.width, view({i, 0}), tensor({buffer.tensor_b, 0}, 0, first_row));
+      write_rows(tile_rows, buffer.width, view({i, 0}), state({buffer.tensor_b, 0}));
     });
   }
 
-  void run_chunk(int64_t start) {
-    int64_t length = job.T - start < job.C ? job.T - start : job.C;
-    chunk_start = time = start, steps = length;
-    execute(Section::PRE);
-    steps = 1;
-    for (int64_t i = 0; i < length; ++i) {
-      time = start + (job.reverse ? length - 1 - i : i);
-      execute(Section::LOOP);
+  // As many steps as a chunk has room for, once `done` steps are; returns how many.
+  int64_t run_chunk(int64_t done) {
+    int64_t length = 0, sum = 0;
+    for (; done + length < job.T; ++length) {
+      int64_t live = live_rows(walked(done + length));
+      if (length > 0 && sum + live > job.C * job.R) break;
+      sum += live;
     }
-    time = start, steps = length;
-    execute(Section::POST);
+    int64_t start = job.reverse ? job.T - done - length : done;
+    run_steps(Section::PRE, start, length, 0, sum);
+    for (int64_t i = 0, row = job.reverse ? sum : 0; i < length; ++i) {
+      int64_t t = walked(done + i), live = live_rows(t);
+      run_steps(Section::LOOP, t, 1, job.reverse ? row - live : row, live);
+      row += job.reverse ? -live : live;
+    }
+    run_steps(Section::POST, start, length, 0, sum);
+    return length;
+  }
+
+  void run_steps(Section section, int64_t start, int64_t count, int64_t row, int64_t row_count) {
+    time = start, steps = count, chunk_row = row, rows = row_count;
+    if (rows > 0) execute(section);
   }
 
   void execute(Section section) {
@@ -81,7 +90,6 @@ class Share {
   }
 
   void execute(const Instruction& code) {
-    int64_t rows = steps * tile_rows;
     switch (code.opcode) {
       case LOAD:
         return load_steps(code);
@@ -106,41 +114,44 @@ class Share {
     }
   }
 
+  // Where the step before is not there, at either end or in a row that begins here, the state is.
   void load_steps(const Instruction& code) {
     View<T> to = view(code.dst);
-    for (int64_t i = 0; i < steps; ++i) {
-      int64_t t = time + i + code.extra0;
-      View<T> from = t < 0 ? tensor(code.b, 0, first_row) : tensor(code.a, t, first_row);
-      read_rows(tile_rows, code.width, from, to.from(i * tile_rows, 0));
+    for (int64_t i = time; i < time + steps; ++i) {
+      int64_t t = job.mirrored ? i - code.extra0 : i + code.extra0, live = live_rows(i);
+      int64_t there = t < 0 || t >= job.T ? 0 : live < live_rows(t) ? live : live_rows(t);
+      if (there > 0) read_rows(there, code.width, sequence(code.a, t), to);
+      read_rows(live - there, code.width, state(code.b, there), to.from(there, 0));
+      to = to.from(live, 0);
     }
   }
 
   void store_steps(const Instruction& code) {
     View<T> from = view(code.a);
-    for (int64_t i = 0; i < steps; ++i) {
-      write_rows(tile_rows, code.width, from.from(i * tile_rows, 0),
-                 tensor(code.dst, time + i, first_row));
+    for (int64_t i = time; i < time + steps; ++i) {
+      write_rows(live_rows(i), code.width, from, sequence(code.dst, i));
+      from = from.from(live_rows(i), 0);
     }
   }
 
   void multiply(const Instruction& code) {
     const Buffer& weight = job.buffers[code.b.buffer];
     const T* bias = code.extra0 == BIAS ? view(code.c).data : nullptr;
-    product(steps * tile_rows, weight.rows, weight.width, view(code.a), base(code.b.buffer),
-            view(code.dst), code.extra0, bias);
+    product(rows, weight.rows, weight.width, view(code.a), base(code.b.buffer), view(code.dst),
+            code.extra0, bias);
   }
 
   void pack_block(const Instruction& code) {
     const Buffer& weight = job.buffers[code.dst.buffer];
     Block block{code.c.buffer, code.c.column, code.extra0, code.width};
-    View<T> from = tensor({code.a.buffer, code.b.column}, 0, code.b.buffer);
+    View<T> from = parameter({code.a.buffer, code.b.column}, code.b.buffer);
     pack(block, code.extra1, from, weight.rows, weight.width, base(code.dst.buffer), share,
          job.shares);
   }
 
   void unpack_block(const Instruction& code) {
     View<T> from = grad(code.a.buffer).from(code.c.buffer, code.c.column);
-    View<T> to = tensor({code.dst.buffer, code.b.column}, 0, code.b.buffer);
+    View<T> to = parameter({code.dst.buffer, code.b.column}, code.b.buffer);
     if (!to.data) return;
     from.data -= share * copy_distance();
     unpack(code.extra0, code.width, from, job.shares, copy_distance(), to, share, job.shares);
@@ -156,18 +167,49 @@ class Share {
   // A ROW buffer <- its parameter, whose only element is repeated if it has but one.
   void read_parameter_row(int32_t i) {
     const Buffer& buffer = job.buffers[i];
-    View<T> from = tensor({buffer.tensor_a, 0}, 0, 0);
+    View<T> from = parameter({buffer.tensor_a, 0}, 0);
     read_rows(1, buffer.rows, from, view({i, 0}));
     for (int32_t j = buffer.rows; j < buffer.width; ++j) base(i)[j] = from(0, 0);
   }
 
-  // The caller's memory from (time t, row, operand.column) on; no data if absent.
-  View<T> tensor(Operand operand, int64_t t, int64_t row) const {
+  // Of the first `rows` rows of the batch, how many are this share's: rows share, share + shares...
+  int64_t share_of(int64_t rows) const { return (rows - share + job.shares - 1) / job.shares; }
+
+  // The rows of this tile that step t has; those that it lacks are the last ones.
+  int64_t live_rows(int64_t t) const {
+    if (!job.rows) return tile_rows;
+    int64_t live = share_of(job.rows[t]) - first_row;
+    return live < 0 ? 0 : live < tile_rows ? live : tile_rows;
+  }
+
+  // The step that the walk reaches after `done` others.
+  int64_t walked(int64_t done) const { return job.reverse ? job.T - 1 - done : done; }
+
+  // The caller's memory from `element` on; no data if absent.
+  View<T> memory(Operand operand, int64_t element, int64_t stride) const {
+    if (operand.buffer < 0 || !job.tensors[operand.buffer].data) return {nullptr, 0};
+    return {(T*)job.tensors[operand.buffer].data + element + operand.column, stride};
+  }
+
+  View<T> parameter(Operand operand, int64_t row) const {
     if (operand.buffer < 0) return {nullptr, 0};
+    int64_t stride = job.tensors[operand.buffer].stride_b;
+    return memory(operand, row * stride, stride);
+  }
+
+  // The rows of this tile from its `row` on, of a state
+  View<T> state(Operand operand, int64_t row = 0) const {
+    if (operand.buffer < 0) return {nullptr, 0};
+    int64_t stride = job.tensors[operand.buffer].stride_b, first = first_row + row;
+    return memory(operand, (share + first * job.shares) * stride, job.shares * stride);
+  }
+
+  // and of a sequence at time t.
+  View<T> sequence(Operand operand, int64_t t) const {
     const Tensor& tensor = job.tensors[operand.buffer];
-    if (!tensor.data) return {nullptr, 0};
-    return {(T*)tensor.data + t * tensor.stride_t + row * tensor.stride_b + operand.column,
-            tensor.stride_b};
+    View<T> first = state(operand);
+    if (first.data) first.data += job.rows ? job.starts[t] * tensor.stride_b : t * tensor.stride_t;
+    return first;
   }
 
   T* base(int32_t buffer) const {
@@ -180,7 +222,7 @@ class Share {
   View<T> view(Operand operand) const {
     const Buffer& buffer = job.buffers[operand.buffer];
     int64_t stride = buffer.kind == Kind::ROW ? 0 : row_stride(buffer.width);
-    int64_t row = buffer.kind == Kind::CHUNK ? (time - chunk_start) * tile_rows : 0;
+    int64_t row = buffer.kind == Kind::CHUNK ? chunk_row : 0;
     return View<T>{base(operand.buffer), stride}.from(row, operand.column);
   }
 
@@ -194,9 +236,9 @@ class Share {
   const Job& job;
   const int share;
   char* const scratch;
-  // Where the run is: the tile's first row of the batch and its rows, the chunk's first step, and
-  // the first of the `steps` steps that an instruction is for.
-  int64_t first_row = 0, tile_rows = 0, chunk_start = 0, time = 0, steps = 0;
+  // Where the run is: the tile's first row among the share's and its rows; the first of the `steps`
+  // steps that an instruction is for, the first of their rows in the chunk, and how many.
+  int64_t first_row = 0, tile_rows = 0, time = 0, steps = 0, chunk_row = 0, rows = 0;
 };
 
 template <class T>

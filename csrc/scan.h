@@ -19,12 +19,15 @@ struct Job {
   const int64_t* offsets;                 // of each buffer, in bytes, within `shared` for WEIGHT
                                           // and ROW, within a share's `scratch` for the others
   const Instruction* code[SECTIONS + 1];  // section s is [code[s], code[s + 1])
-  bool reverse;
-  bool packed;  // the weights are in `shared` already
+  bool reverse;                           // time is walked from its end, `mirrored` considered
+  bool packed;                            // the weights are in `shared` already
   const Tensor* tensors;
   int64_t T, B;
-  int64_t R, C;  // rows to a tile, steps to a chunk
-  int shares;    // equal parts of the batch, one to a thread
+  bool mirrored;          // the recurrence runs from the last step to the first
+  const int64_t* rows;    // of each step, or null: B at each
+  const int64_t* starts;  // with `rows`: the rows before each step
+  int64_t R, C;           // rows to a tile, steps to a chunk
+  int shares;             // equal parts of the batch, one to a thread
   char* shared;
   char* scratch;          // of share 0; of share i at i * scratch_bytes
   int64_t scratch_bytes;  // for each share, and

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "packed.h"
 
@@ -34,6 +35,17 @@ void run_forked(const Machine& machine, Dtype dtype, const Job& job) {
 }
 
 const pid_t loaded_in = getpid();
+
+// The rows before each step.
+std::vector<int64_t> starts_of(const std::vector<int64_t>& rows) {
+  std::vector<int64_t> starts;
+  int64_t sum = 0;
+  for (int64_t each : rows) {
+    starts.push_back(sum);
+    sum += each;
+  }
+  return starts;
+}
 
 }  // namespace
 
@@ -76,9 +88,10 @@ ScanProgram::ScanProgram(Program program) : program(std::move(program)), set(ins
 
 ScanProgram::~ScanProgram() { delete spare.load(); }
 
-void ScanProgram::run(const std::vector<Tensor>& tensors, int64_t T, int64_t B, int threads,
+void ScanProgram::run(const std::vector<Tensor>& tensors, const Time& time, int threads,
                       double* seconds) const {
-  check(tensors, T, B, threads);
+  check(tensors, time, threads);
+  const auto [T, B] = std::pair(time.T, time.B);
   std::unique_ptr<Workspace> workspace(spare.exchange(nullptr));
   if (!workspace) {
     workspace = std::make_unique<Workspace>(make_plan(program, T, B, threads));
@@ -86,6 +99,11 @@ void ScanProgram::run(const std::vector<Tensor>& tensors, int64_t T, int64_t B, 
     workspace->fit(make_plan(program, T, B, threads));
   }
   Job job = make_job(*workspace, tensors);
+  std::vector<int64_t> starts = starts_of(time.rows);
+  job.mirrored = time.mirrored;
+  job.reverse = program.reverse != time.mirrored;
+  job.rows = time.rows.empty() ? nullptr : time.rows.data();
+  job.starts = starts.data();
   job.packed = workspace->has_packed(program, tensors.data());
   std::vector<double> spent(seconds ? job.shares * OPCODES : 0);
   job.seconds = seconds ? spent.data() : nullptr;
@@ -100,15 +118,21 @@ void ScanProgram::run(const std::vector<Tensor>& tensors, int64_t T, int64_t B, 
   if (workspace->plan.bytes() <= MOST_KEPT) delete spare.exchange(workspace.release());
 }
 
-void ScanProgram::check(const std::vector<Tensor>& tensors, int64_t T, int64_t B,
-                        int threads) const {
+void ScanProgram::check(const std::vector<Tensor>& tensors, const Time& time, int threads) const {
   auto expect = [](bool good, const std::string& what, int64_t found, const std::string& expected) {
     if (good) return;
     throw std::invalid_argument(what + ": found " + std::to_string(found) + ", expected " +
                                 expected);
   };
-  expect(T >= 0, "T", T, "0 or more");
-  expect(B >= 0, "B", B, "0 or more");
+  expect(time.T >= 0, "T", time.T, "0 or more");
+  expect(time.B >= 0, "B", time.B, "0 or more");
+  int64_t steps = int64_t(time.rows.size()), above = time.B;
+  expect(steps == 0 || steps == time.T, "rows", steps, "one number for each step");
+  expect(steps == 0 || time.rows[0] == above, "rows[0]", steps ? time.rows[0] : 0, "B");
+  for (int64_t rows : time.rows) {
+    expect(0 < rows && rows <= above, "rows", rows, "1 or more, falling");
+    above = rows;
+  }
   expect(threads >= 1, "threads", threads, "1 or more");
   expect(int64_t(tensors.size()) == program.tensors, "tensors", int64_t(tensors.size()),
          std::to_string(program.tensors));
@@ -125,7 +149,6 @@ Job ScanProgram::make_job(const Workspace& workspace, const std::vector<Tensor>&
   job.buffer_count = int32_t(program.buffers.size());
   job.offsets = plan.offsets.data();
   for (int i = 0; i <= SECTIONS; ++i) job.code[i] = program.code.data() + program.sections[i];
-  job.reverse = program.reverse;
   job.tensors = tensors.data();
   job.T = plan.T, job.B = plan.B;
   job.R = plan.R, job.C = plan.C;

@@ -70,7 +70,15 @@ class ScanProgram:
         code: NDArray[np.int32],
         reverse: bool,
     ) -> None: ...
-    def run(self, tensors: NDArray[np.int64], T: int, B: int, threads: int) -> None: ...
+    def run(
+        self,
+        tensors: NDArray[np.int64],
+        T: int,
+        B: int,
+        threads: int,
+        mirrored: bool = False,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None: ...
     def profile(
         self, tensors: NDArray[np.int64], T: int, B: int, threads: int
     ) -> dict[str, float]: ...

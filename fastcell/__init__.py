@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import library, nn, space
+    from .acceleration import Acceleration, accelerate
     from .errors import (
         BackendError,
         CodeError,
@@ -31,6 +32,8 @@ _HOME = {
     "cell": "language",
     "parse": "language",
     "Recurrent": "nn",
+    "accelerate": "acceleration",
+    "Acceleration": "acceleration",
     "train": "training",
     "Protocol": "results",
     "Result": "results",
@@ -45,6 +48,7 @@ _HOME = {
 _MODULES = ("library", "nn", "space")
 
 __all__ = [
+    "Acceleration",
     "BackendError",
     "Cell",
     "CodeError",
@@ -56,6 +60,7 @@ __all__ = [
     "ShapeError",
     "StoreError",
     "TaskError",
+    "accelerate",
     "cell",
     "library",
     "nn",

@@ -25,8 +25,8 @@ class LanguageError(FastcellError, ValueError):
         super().__init__(f"line {line}, column {column}: found {found}, expected {expected}")
 
 
-class ShapeError(FastcellError, ValueError):
-    """A tensor or a size that does not fit."""
+class ShapeError(FastcellError, ValueError, RuntimeError):
+    """A tensor or a size that does not fit; torch's modules raise now the one, now the other."""
 
 
 class BackendError(FastcellError, RuntimeError):

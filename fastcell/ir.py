@@ -121,6 +121,10 @@ class Cell:
         nodes, pruned = prune(builder.nodes, len(self.sources), outputs)
         return Cell(self.name, nodes, pruned)
 
+    def without_bias(self) -> Cell:
+        """The cell whose linears have no bias."""
+        return replace(self, nodes=tuple(replace(node, bias=False) for node in self.nodes))
+
     @cached_property
     def text(self) -> str:
         """The cell in the language; `fastcell.parse` gives the cell back."""

@@ -24,31 +24,39 @@ from .program import Product, Program, Sum
 _EVERYWHERE = frozenset({"const", "scalar", "vector"})
 
 
-def lower_forward(cell: Cell, input_size: int, hidden_size: int) -> Program:
-    """The forward Program; its output is the first state's sequence.
+def lower_forward(
+    cell: Cell, input_size: int, hidden_size: int, all_states: bool = False
+) -> Program:
+    """The forward Program; its output is the first state's sequence, or that of all states.
 
     Raises ShapeError when the sizes do not fit the cell.
     """
-    return _finish(_graph(cell).forward(), _Sizes(cell, input_size, hidden_size), reverse=False)
+    draft = _graph(cell, all_states).forward()
+    return _finish(draft, _Sizes(cell, input_size, hidden_size), reverse=False)
 
 
 def lower_backward(
-    cell: Cell, input_size: int, hidden_size: int, input_gradient: bool = True
+    cell: Cell,
+    input_size: int,
+    hidden_size: int,
+    input_gradient: bool = True,
+    all_states: bool = False,
 ) -> Program:
     """The backward Program; without `input_gradient` it leaves the gradient of x out.
 
     Raises ShapeError when the sizes do not fit the cell.
     """
-    draft = _graph(cell).backward(input_gradient)
+    draft = _graph(cell, all_states).backward(input_gradient)
     return _finish(draft, _Sizes(cell, input_size, hidden_size), reverse=True)
 
 
 @lru_cache(maxsize=512)
-def saved_sequences(cell: Cell) -> tuple[str, ...]:
-    """The sequences (T, B, H) that backward reads, beside x and the first state's."""
-    graph = _graph(cell)
+def saved_sequences(cell: Cell, all_states: bool = False) -> tuple[str, ...]:
+    """The sequences (T, B, H) that backward reads, beside x and those that are the output."""
+    graph = _graph(cell, all_states)
     states = zip(graph.sources[2:], graph.kept_states[1:], strict=True)
-    return (*(name for name, kept in states if kept), *graph.kept.values())
+    kept_states = [name for name, kept in states if kept and not all_states]
+    return (*kept_states, *graph.kept.values())
 
 
 @dataclass
@@ -110,9 +118,9 @@ class _Algebra:
 
 
 @lru_cache(maxsize=512)
-def _graph(cell: Cell) -> _Graph:
+def _graph(cell: Cell, all_states: bool) -> _Graph:
     """What lowering does whatever the sizes."""
-    return _Graph(cell)
+    return _Graph(cell, all_states)
 
 
 def _expand(cell: Cell) -> tuple[Builder, list[int]]:
@@ -133,8 +141,9 @@ def _expand(cell: Cell) -> tuple[Builder, list[int]]:
 class _Graph:
     """The forward graph with its derivative, and the choice of what is kept between them."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, all_states: bool) -> None:
         self.builder, moved = _expand(cell)
+        self.all_states = all_states
         self.outputs = [moved[output] for output in cell.outputs]
         self.sources = [str(node.name) for node in cell.sources]
         self.forward_size = len(self.builder.nodes)
@@ -149,11 +158,12 @@ class _Graph:
         return self.nodes[index].name or f"#{index}"
 
     def _seeds(self) -> list[int]:
-        """The gradient of each new state: from the step after; the first's from the output too."""
-        carried = [Node("carry", param=f"grad.{name}") for name in self.sources[1:]]
-        first, *others = map(self.builder.add, carried)
-        output = self.builder.add(Node("read", param=f"grad.{self.sources[1]}", value=0.0))
-        return [self.builder.add(Node("add", (first, output))), *others]
+        """The gradient of each new state: from the step after, and from the output if it is one."""
+        seeds = [self.builder.add(Node("carry", param=f"grad.{n}")) for n in self.sources[1:]]
+        for at, name in enumerate(self.sources[1:] if self.all_states else self.sources[1:2]):
+            output = self.builder.add(Node("read", param=f"grad.{name}", value=0.0))
+            seeds[at] = self.builder.add(Node("add", (seeds[at], output)))
+        return seeds
 
     def _carries(self) -> list[tuple[str, int]]:
         zero = self.builder.add(Node("const", value=0.0))

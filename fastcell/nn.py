@@ -1,5 +1,6 @@
-"""Recurrent modules, as torch.nn has them, for any cell."""
+"""Recurrent modules: any cell with `Recurrent`, and torch.nn's own by their names."""
 
 from .recurrent import Recurrent
+from .torch_modules import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 
-__all__ = ["Recurrent"]
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell", "Recurrent"]

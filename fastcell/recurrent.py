@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TypeAlias, cast
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence
 
 from .backends import streaming
 from .backends.cpu import rows
 from .errors import ShapeError
 from .ir import Cell
+from .layout import layout_of
 from .parameters import CellParameters
 from .scan import AUTO, check_backend, may_stream, resolve
-
-State: TypeAlias = Tensor | tuple[Tensor, ...]
-"""One tensor (layers * directions, B, H) per state of the cell; bare when the cell has one."""
+from .stack import run_layers
+from .states import State, as_tuple, bare_if_one, check_dtype, initial_states, shape_of
 
 
 class Recurrent(nn.Module):
@@ -27,13 +27,23 @@ class Recurrent(nn.Module):
 
         output[t], states[t] = cell(x[t], states[t - 1])
 
-    Called as (x, state=None) -> (output, state), with D = 2 directions if bidirectional, else 1:
+    Called as (x, state=None, lengths=None, return_all_states=False) -> (output, state), with D = 2
+    directions if bidirectional, else 1:
 
-        x       (T, B, I), (B, T, I) with batch_first, or unbatched (T, I); T may be 0
+        x       (T, B, I), (B, T, I) with batch_first, or unbatched (T, I); T may be 0; or a
+                PackedSequence
         output  as x, with H * D features: the last layer's first state at every step
         state   (num_layers * D, B, H), unbatched (num_layers * D, H), for each state of the cell:
                 a tuple in the cell's order, or a bare tensor when the cell has one state; zeros
                 unless given
+        lengths (B,), 1 to T: of a row, the steps past its length are not run, and are zeros in
+                the output; its final states are those after its last step
+
+    With `return_all_states` it returns (output, state, states): every state at every step, each
+    (num_layers * D, *layout of the output, H), as in (num_layers * D, T, B, H) or, packed,
+    (num_layers * D, N, H).
+
+    Lengths and a PackedSequence cost in proportion to the sum of the lengths.
 
     Layer k, direction d has the parameters `layers.{k * D + d}.NAME`, as in layers.0.g.weight; a
     NAME that nn.Module keeps for itself, such as `forward`, takes an underscore at its end.
@@ -60,7 +70,7 @@ class Recurrent(nn.Module):
         super().__init__()
         check_backend(backend)
         _check_options(cell, num_layers, dropout)
-        self.cell = cell if bias else _without_bias(cell)
+        self.cell = cell if bias else cell.without_bias()
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -89,16 +99,32 @@ class Recurrent(nn.Module):
         for layer in self._layers():
             layer.reset_parameters()
 
-    def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """Runs the sequence: (output, state), with the shapes that the class gives."""
-        self._check_input(x)
-        batched, time = x.dim() == 3, self._time_axis(x)
-        sequence = x.movedim(time, 0) if batched else x.unsqueeze(1)
-        states = self._initial_states(sequence, state, batched)
-        output, finals = self._run(sequence, states)
-        if not batched:
-            return output.squeeze(1), _bare_if_one([final.squeeze(1) for final in finals])
-        return output.movedim(0, time), _bare_if_one(finals)
+    def forward(
+        self,
+        x: Tensor | PackedSequence,
+        state: State | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+        return_all_states: bool = False,
+    ) -> Any:
+        """Runs the sequence: (output, state) or (output, state, states), as the class says."""
+        if not isinstance(x, PackedSequence):
+            self._check_input(x)
+        layout = layout_of(x, self.batch_first, lengths)
+        self._check_features(layout.sequence)
+        states = layout.sort(self._initial_states(layout.sequence, layout.batch, state))
+        history: list[Tensor] | None = [] if return_all_states else None
+        run = partial(self._run, history, layout.batch_sizes)
+        dropout = self.dropout if self.training else 0.0
+        output, finals = run_layers(run, layout.sequence, states, self.directions, dropout)
+        results = layout.restore(output), bare_if_one(layout.unsort(finals))
+        if history is None:
+            return results
+        return *results, self._states_of([layout.padded(each) for each in history])
+
+    def _states_of(self, history: list[Tensor]) -> State:
+        """The states of every run side by side (..., S * H), as S of (layers * D, ..., H)."""
+        parts = [each.split(self.hidden_size, dim=-1) for each in history]
+        return bare_if_one([torch.stack(each) for each in zip(*parts, strict=True)])
 
     def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """One time step: x (B, I) or unbatched (I,) to (output (B, H) or (H,), state).
@@ -109,7 +135,7 @@ class Recurrent(nn.Module):
             mend = "a backward direction needs the whole sequence in one call"
             raise ShapeError(f"step: expected one direction, found bidirectional=True: {mend}")
         if not isinstance(x, Tensor) or x.dim() not in (1, 2):
-            raise ShapeError(f"x: expected one step, (B, I) or (I,); found {_shape(x)}")
+            raise ShapeError(f"x: expected one step, (B, I) or (I,); found {shape_of(x)}")
         drops = self.training and self.dropout > 0 and self.num_layers > 1
         if may_stream(self.backend, x) and not drops:
             return self._stream(x, state)
@@ -123,22 +149,21 @@ class Recurrent(nn.Module):
             shape = (self.num_layers, *x.shape[:-1], self.hidden_size)
             states = tuple(x.new_zeros(shape) for _ in self.cell.states)
         else:
-            states = _as_tuple(state, self.cell)
+            states = as_tuple(state, self._state_names())
         layers = [layer.tensors() for layer in self._layers()]
         stepper = self._stepper
         if stepper is None or stepper.facts != streaming.facts(self.cell, x, states, layers):
             x, states, stepper = self._prepare(x, states, layers)
         output, finals = stepper(x, states)
-        return output, _bare_if_one(finals)
+        return output, bare_if_one(finals)
 
     def _prepare(
         self, x: Tensor, states: tuple[Tensor, ...], layers: list[dict[str, Tensor]]
     ) -> tuple[Tensor, tuple[Tensor, ...], streaming.Stepper]:
         """The tensors, checked and as the engine can read them, and a Stepper for such."""
         batched = x.dim() == 2
-        sequence = x if batched else x.unsqueeze(0)
-        self._check_input(sequence)
-        self._initial_states(sequence, states, batched)
+        self._check_features(x)
+        self._initial_states(x, x.shape[0] if batched else None, states)
         x, states = rows(x), tuple(map(rows, states))
         stepper = streaming.Stepper(self.cell, x, states, layers)
         if not stepper.copies:
@@ -164,39 +189,36 @@ class Recurrent(nn.Module):
         layers = cast(nn.ModuleList, self._modules["layers"])
         return cast(list[CellParameters], list(layers._modules.values()))
 
-    def _run(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """x (T, B, I), states S of (layers * D, B, H) -> output (T, B, H * D), states as given."""
-        finals, layers = [], self._layers()
-        for first in range(0, len(layers), self.directions):
-            if first and self.dropout:
-                x = functional.dropout(x, self.dropout, self.training)
-            outputs = []
-            for index in range(first, first + self.directions):
-                initial = tuple(state[index] for state in states)
-                output, final = self._run_direction(layers[index], x, initial, index > first)
-                outputs.append(output)
-                finals.append(final)
-            x = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
-        return x, tuple(torch.stack(each) for each in zip(*finals, strict=True))
-
-    def _run_direction(
-        self, layer: CellParameters, x: Tensor, states: tuple[Tensor, ...], backward: bool
+    def _run(
+        self,
+        history: list[Tensor] | None,
+        batch_sizes: Tensor | None,
+        index: int,
+        reverse: bool,
+        x: Tensor,
+        states: tuple[Tensor, ...],
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        sequence = x.flip(0) if backward else x
-        output, finals = _scan(self.backend, self.cell, sequence, states, layer.tensors())
-        return output.flip(0) if backward else output, finals
+        """One direction of one layer over the sequence; a history takes all its states."""
+        parameters = self._layers()[index].tensors()
+        scan, all_states = resolve(self.backend, x), history is not None
+        output, finals = scan(self.cell, x, states, parameters, batch_sizes, reverse, all_states)
+        if history is None:
+            return output, finals
+        history.append(output)
+        return output[..., : self.hidden_size], finals
 
-    def _initial_states(self, x: Tensor, state: State | None, batched: bool) -> tuple[Tensor, ...]:
-        """The states as S of (layers * D, B, H), for x (B, I) or (T, B, I)."""
-        shape = (self.num_layers * self.directions, x.shape[-2], self.hidden_size)
-        if state is None:
-            return tuple(x.new_zeros(shape) for _ in self.cell.states)
-        given = shape if batched else (shape[0], shape[2])
-        states = _as_tuple(state, self.cell)
-        for node, tensor in zip(self.cell.states, states, strict=True):
-            if tensor.shape != given or tensor.dtype != x.dtype or tensor.device != x.device:
-                _check_state(f"state '{node.name}'", tensor, given, x)
-        return states if batched else tuple(tensor.unsqueeze(1) for tensor in states)
+    def _initial_states(
+        self, x: Tensor, batch: int | None, state: State | None
+    ) -> tuple[Tensor, ...]:
+        """The states, S of (layers * D, B, H) for a batch or, with None, of (layers * D, H)."""
+        rows = () if batch is None else (batch,)
+        shape = (self.num_layers * self.directions, *rows, self.hidden_size)
+        axes = "(layers * directions, B, H)" if rows else "(layers * directions, H)"
+        names = self._state_names()
+        return initial_states(names, [shape] * len(names), axes, x, state)
+
+    def _state_names(self) -> list[str]:
+        return [str(node.name) for node in self.cell.states]
 
     def _time_axis(self, x: Tensor) -> int:
         return 1 if self.batch_first and x.dim() == 3 else 0
@@ -206,11 +228,13 @@ class Recurrent(nn.Module):
             raise ShapeError(f"x: expected a tensor, found {type(x).__name__}")
         if x.dim() not in (2, 3):
             layout = "(B, T, I)" if self.batch_first else "(T, B, I)"
-            raise ShapeError(f"x: expected {layout} or unbatched (T, I); found {_shape(x)}")
+            raise ShapeError(f"x: expected {layout} or unbatched (T, I); found {shape_of(x)}")
+
+    def _check_features(self, x: Tensor) -> None:
         if x.shape[-1] != self.input_size:
             expected = f"expected input_size = {self.input_size} features in the last axis"
-            raise ShapeError(f"x: {expected}; found {x.shape[-1]} in {_shape(x)}")
-        _check_dtype("x", x, self._layers()[0].dtype or x.dtype)
+            raise ShapeError(f"x: {expected}; found {x.shape[-1]} in {shape_of(x)}")
+        check_dtype("x", x, self._layers()[0].dtype or x.dtype)
 
     def _check_sizes(self) -> None:
         self.cell.check_sizes(self.input_size, self.hidden_size)
@@ -221,50 +245,6 @@ class Recurrent(nn.Module):
                 f" takes H = {size} features; found {features} from the two directions below:"
                 f" use modules of one layer with nn.Linear({features}, {size}) between them"
             )
-
-
-def _scan(
-    backend: str,
-    cell: Cell,
-    x: Tensor,
-    states: tuple[Tensor, ...],
-    parameters: dict[str, Tensor],
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The one place where a module meets an engine: see `scan.Scan`."""
-    return resolve(backend, x)(cell, x, states, parameters)
-
-
-def _without_bias(cell: Cell) -> Cell:
-    return replace(cell, nodes=tuple(replace(node, bias=False) for node in cell.nodes))
-
-
-def _bare_if_one(states: Sequence[Tensor]) -> State:
-    return tuple(states) if len(states) > 1 else states[0]
-
-
-def _as_tuple(state: State, cell: Cell) -> tuple[Tensor, ...]:
-    """The given state as one tensor for each state of the cell."""
-    states = (state,) if isinstance(state, Tensor) else state
-    fits = isinstance(states, tuple | list) and len(states) == len(cell.outputs)
-    if fits and all(isinstance(each, Tensor) for each in states):
-        return tuple(states)
-    names = [str(node.name) for node in cell.states]
-    expected = f"a tuple ({', '.join(names)})" if len(names) > 1 else "a tensor"
-    found = type(state).__name__
-    if isinstance(state, tuple | list):
-        found += f" ({', '.join(type(each).__name__ for each in state)})"
-    raise ShapeError(f"state: expected {expected}; found {found}")
-
-
-def _check_state(name: str, tensor: Tensor, shape: tuple[int, ...], x: Tensor) -> None:
-    """Raises ShapeError unless the tensor has that shape, and the dtype and device of x."""
-    if tensor.shape != shape:
-        meaning = "(layers * directions, B, H)" if len(shape) == 3 else "(layers * directions, H)"
-        raise ShapeError(f"{name}: expected {shape}, which is {meaning}; found {_shape(tensor)}")
-    _check_dtype(name, tensor, x.dtype)
-    if tensor.device != x.device:
-        mend = f"move it with .to('{x.device}')"
-        raise ShapeError(f"{name}: expected {x.device}, as x is; found {tensor.device}: {mend}")
 
 
 def _check_options(cell: Cell, num_layers: int, dropout: float) -> None:
@@ -278,18 +258,3 @@ def _check_options(cell: Cell, num_layers: int, dropout: float) -> None:
     if dropout and num_layers == 1:
         message = f"dropout={dropout} has no effect with num_layers=1: it acts between layers"
         warnings.warn(message, stacklevel=3)
-
-
-def _check_dtype(name: str, tensor: Tensor, expected: torch.dtype) -> None:
-    """Raises ShapeError for another dtype than expected; autocast mixes them on purpose."""
-    if tensor.dtype != expected and not _is_autocast(tensor.device.type):
-        mend = f"convert it, or the module, with .to({tensor.dtype})"
-        raise ShapeError(f"{name}: expected {expected}, found {tensor.dtype}: {mend}")
-
-
-def _is_autocast(device: str) -> bool:
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-
-
-def _shape(value: object) -> str:
-    return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__

@@ -1,7 +1,13 @@
 """`fastcell::scan`, the one torch operator: a cell over a whole sequence, on any engine.
 
-    scan(x (T, B, I), states S of (B, H), parameters, cell, save)
+    scan(x (T, B, I), states S of (B, H), parameters, cell, save, batch_sizes, reverse,
+         all_states)
         -> output (T, B, H), finals S of (B, H), then what the backward operator needs if `save`
+
+With `reverse` the run goes from the last step to the first. With `batch_sizes` (T,), int64 on the
+CPU and falling, step t has so many rows, the first ones of the batch: x is then (N, I), the rows of
+step after step as in a PackedSequence, and the output (N, H). With `all_states` the output has
+every state side by side, (T, B, S * H).
 
 The cell travels as its text, so that a traced or exported graph is complete. Parameters come in
 the order of `cell.parameters`. The backward operator has no derivative of its own: for second
@@ -13,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,23 +30,42 @@ from .ir import Cell
 from .language import parse
 from .lower import saved_sequences
 
-Scan: TypeAlias = Callable[
-    [Cell, Tensor, tuple[Tensor, ...], dict[str, Tensor]], tuple[Tensor, tuple[Tensor, ...]]
-]
-"""(cell, x (T, B, I), states S of (B, H), parameters) -> outputs (T, B, H), finals S of (B, H)."""
+
+class Scan(Protocol):
+    """x (T, B, I) or (N, I), states S of (B, H) -> output, finals S of (B, H): see the operator."""
+
+    def __call__(
+        self,
+        cell: Cell,
+        x: Tensor,
+        states: tuple[Tensor, ...],
+        parameters: dict[str, Tensor],
+        batch_sizes: Tensor | None = None,
+        reverse: bool = False,
+        all_states: bool = False,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]: ...
+
 
 _library = torch.library.Library("fastcell", "DEF")
 _library.define(
-    "scan(Tensor x, Tensor[] states, Tensor[] parameters, str cell, bool save) -> Tensor[]"
+    "scan(Tensor x, Tensor[] states, Tensor[] parameters, str cell, bool save,"
+    " Tensor? batch_sizes, bool reverse, bool all_states) -> Tensor[]"
 )
 _library.define(
     "scan_backward(Tensor x, Tensor[] states, Tensor[] parameters, Tensor[] saved,"
-    " Tensor?[] gradients, str cell, bool input_gradient) -> Tensor[]"
+    " Tensor?[] gradients, str cell, bool input_gradient,"
+    " Tensor? batch_sizes, bool reverse, bool all_states) -> Tensor[]"
 )
 
 
 def compiled_scan(
-    cell: Cell, x: Tensor, states: tuple[Tensor, ...], parameters: dict[str, Tensor]
+    cell: Cell,
+    x: Tensor,
+    states: tuple[Tensor, ...],
+    parameters: dict[str, Tensor],
+    batch_sizes: Tensor | None = None,
+    reverse: bool = False,
+    all_states: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The operator as a `Scan`; under autocast in float32, or in float64 if a tensor is."""
     if torch.is_autocast_enabled("cpu"):
@@ -56,10 +81,12 @@ def compiled_scan(
             )
     save = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     if save and not torch.compiler.is_compiling():
-        results = _apply(_Differentiable, cell.text, save, len(states), *tensors)
+        facts = (cell.text, save, len(states), batch_sizes, reverse, all_states)
+        results = _apply(_Differentiable, *facts, *tensors)
     else:
         values = list(parameters.values())
-        results = torch.ops.fastcell.scan(x, list(states), values, cell.text, save)
+        args = (x, list(states), values, cell.text, save)
+        results = torch.ops.fastcell.scan(*args, batch_sizes, reverse, all_states)
     return results[0], tuple(results[1 : 1 + len(states)])
 
 
@@ -81,18 +108,26 @@ def _named(
     shapes = cell.parameters(x.shape[-1], hidden)
     named = dict(zip(shapes, values, strict=True))
     cpu.check(x, named, shapes)
-    expected = (x.shape[1], hidden)
+    expected = (states[0].shape[0] if x.dim() == 2 else x.shape[1], hidden)
     cpu.check(x, {str(s.name): t for s, t in zip(cell.states, states, strict=True)}, {}, expected)
     return named
 
 
 @torch.library.impl(_library, "scan", "CPU")
 def _scan_cpu(
-    x: Tensor, states: list[Tensor], parameters: list[Tensor], cell: str, save: bool
+    x: Tensor,
+    states: list[Tensor],
+    parameters: list[Tensor],
+    cell: str,
+    save: bool,
+    batch_sizes: Tensor | None,
+    reverse: bool,
+    all_states: bool,
 ) -> list[Tensor]:
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
-    output, finals, saved = cpu.forward(parsed, x, states, named, save)
+    options = (save, batch_sizes, reverse, all_states)
+    output, finals, saved = cpu.forward(parsed, x, states, named, *options)
     return [output, *finals, *saved]
 
 
@@ -105,24 +140,32 @@ def _scan_backward_cpu(
     gradients: list[Tensor | None],
     cell: str,
     input_gradient: bool,
+    batch_sizes: Tensor | None,
+    reverse: bool,
+    all_states: bool,
 ) -> list[Tensor]:
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
-    x_gradient, state_gradients, parameter_gradients = cpu.backward(
-        parsed, x, states, named, saved[0], saved[1:], gradients, input_gradient
-    )
+    runs = (saved[0], saved[1:], gradients, input_gradient, batch_sizes, reverse, all_states)
+    x_gradient, state_gradients, parameter_gradients = cpu.backward(parsed, x, states, named, *runs)
     return [x_gradient, *state_gradients, *parameter_gradients]
 
 
 def _scan_fake(
-    x: Tensor, states: list[Tensor], parameters: list[Tensor], cell: str, save: bool
+    x: Tensor,
+    states: list[Tensor],
+    parameters: list[Tensor],
+    cell: str,
+    save: bool,
+    batch_sizes: Tensor | None,
+    reverse: bool,
+    all_states: bool,
 ) -> list[Tensor]:
-    steps, batch, _ = x.shape
-    hidden = states[0].shape[-1]
-    kept = len(saved_sequences(_cell(cell))) if save else 0
-    output = x.new_empty(steps, batch, hidden)
+    batch, hidden = states[0].shape
+    kept = saved_sequences(_cell(cell), all_states) if save else ()
+    output = x.new_empty(*x.shape[:-1], hidden * (len(states) if all_states else 1))
     finals = [x.new_empty(batch, hidden) for _ in states]
-    return [output, *finals, *(x.new_empty(steps, batch, hidden) for _ in range(kept))]
+    return [output, *finals, *(x.new_empty(*x.shape[:-1], hidden) for _ in kept)]
 
 
 def _scan_backward_fake(
@@ -133,6 +176,9 @@ def _scan_backward_fake(
     gradients: list[Tensor | None],
     cell: str,
     input_gradient: bool,
+    batch_sizes: Tensor | None,
+    reverse: bool,
+    all_states: bool,
 ) -> list[Tensor]:
     return [x.new_empty(x.shape)] + [t.new_empty(t.shape) for t in (*states, *parameters)]
 
@@ -142,29 +188,32 @@ torch.library.register_fake("fastcell::scan_backward", _scan_backward_fake, lib=
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    x, states, parameters, cell, _ = inputs
+    x, states, parameters, cell, _, batch_sizes, *ctx.order = inputs
     ctx.cell, ctx.states = cell, len(states)
-    ctx.save_for_backward(x, *states, *parameters, output[0], *output[1 + len(states) :])
+    ctx.save_for_backward(
+        batch_sizes, x, *states, *parameters, output[0], *output[1 + len(states) :]
+    )
     ctx.parameters = len(parameters)
     ctx.x_position = 0
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
-    x, *rest = ctx.saved_tensors
+    batch_sizes, x, *rest = ctx.saved_tensors
     states, rest = rest[: ctx.states], rest[ctx.states :]
     parameters, saved = rest[: ctx.parameters], rest[ctx.parameters :]
     direct, x_needed = list(gradients[: 1 + ctx.states]), ctx.needs_input_grad[ctx.x_position]
-    args = (x, states, parameters, saved, direct)
+    args, order = (x, states, parameters, saved, direct), (batch_sizes, *ctx.order)
     if torch._C._are_functorch_transforms_active():
         sizes = [len(each) for each in args[1:]]
         flat = [tensor for each in args[1:] for tensor in each]
-        results = _apply(_TransformedBackward, ctx.cell, x_needed, sizes, x, *flat)
+        facts = (ctx.cell, x_needed, sizes, *order)
+        results = _apply(_TransformedBackward, *facts, x, *flat)
     else:
-        results = torch.ops.fastcell.scan_backward(*args, ctx.cell, x_needed)
+        results = torch.ops.fastcell.scan_backward(*args, ctx.cell, x_needed, *order)
     first = 1 + ctx.states
     x_gradient = results[0] if x_needed else None
-    return x_gradient, results[1:first], results[first:], None, None
+    return x_gradient, results[1:first], results[first:], None, None, None, None, None
 
 
 torch.library.register_autograd(
@@ -182,20 +231,32 @@ class _Differentiable(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(cell: str, save: bool, states: int, x: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        cell: str,
+        save: bool,
+        states: int,
+        batch_sizes: Tensor | None,
+        reverse: bool,
+        all_states: bool,
+        x: Tensor,
+        *rest: Tensor,
+    ) -> tuple[Tensor, ...]:
         args = list(rest[:states]), list(rest[states:])
-        return tuple(torch.ops.fastcell.scan(x, *args, cell, save))
+        order = (batch_sizes, reverse, all_states)
+        return tuple(torch.ops.fastcell.scan(x, *args, cell, save, *order))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        cell, save, states, x, *rest = inputs
-        _setup_context(ctx, (x, rest[:states], rest[states:], cell, save), list(output))
-        ctx.x_position = 3
+        cell, save, states, *order = inputs[:6]
+        x, *rest = inputs[6:]
+        operands = (x, rest[:states], rest[states:], cell, save, *order)
+        _setup_context(ctx, operands, list(output))
+        ctx.x_position = 6
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-        x, states, parameters, _, _ = _backward(ctx, list(gradients))
-        return None, None, None, x, *states, *parameters
+        x, states, parameters, *_ = _backward(ctx, list(gradients))
+        return None, None, None, None, None, None, x, *states, *parameters
 
     @staticmethod
     def jvp(ctx: Any, *gradients: Any) -> None:
@@ -209,11 +270,19 @@ class _TransformedBackward(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        cell: str, input_gradient: bool, sizes: list[int], x: Tensor, *rest: Tensor
+        cell: str,
+        input_gradient: bool,
+        sizes: list[int],
+        batch_sizes: Tensor | None,
+        reverse: bool,
+        all_states: bool,
+        x: Tensor,
+        *rest: Tensor,
     ) -> tuple[Tensor, ...]:
         tensors = iter(rest)
         groups = [list(islice(tensors, size)) for size in sizes]
-        return tuple(torch.ops.fastcell.scan_backward(x, *groups, cell, input_gradient))
+        facts = (cell, input_gradient, batch_sizes, reverse, all_states)
+        return tuple(torch.ops.fastcell.scan_backward(x, *groups, *facts))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

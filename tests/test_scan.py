@@ -176,7 +176,7 @@ def test_opcheck():
     x, states, parameters, _ = make_case(cell, (3, 2, 4), torch.float64)
     values = list(parameters.values())
     for save in (True, False):
-        args = (x, list(states), values, str(cell), save)
+        args = (x, list(states), values, str(cell), save, None, False, False)
         if not save:
             args = (x.detach(), *[[t.detach() for t in each] for each in args[1:3]], *args[3:])
         torch.library.opcheck(torch.ops.fastcell.scan.default, args)
@@ -228,7 +228,9 @@ def test_inference_saves_nothing():
     )
     values = [p.detach() for p in parameters.values()]
     plain = [s.detach() for s in states]
-    results = torch.ops.fastcell.scan(x.detach(), plain, values, str(cell), False)
+    results = torch.ops.fastcell.scan(
+        x.detach(), plain, values, str(cell), False, None, False, False
+    )
     assert len(results) == 1 + len(states)
 
 

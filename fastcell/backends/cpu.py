@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +26,32 @@ from .encode import encode
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
 
+class Time(NamedTuple):
+    """The steps of a run, from the first to the last, or `reverse`; the rows that each of them has.
+
+    `batch_sizes` (T,), int64 and falling, are the rows of each step, in sequences (N, .); without
+    it every step has the whole batch, in sequences (T, B, .).
+    """
+
+    steps: int
+    batch: int
+    batch_sizes: Tensor | None
+    reverse: bool
+
+    @classmethod
+    def of(cls, x: Tensor, batch: int, batch_sizes: Tensor | None, reverse: bool) -> Time:
+        """The steps of x (T, B, I) or (N, I); ShapeError if they do not fit."""
+        if batch_sizes is None:
+            return cls(x.shape[0], batch, None, reverse)
+        if batch_sizes.dtype != torch.int64 or batch_sizes.dim() != 1 or not batch_sizes.is_cpu:
+            found = f"{tuple(batch_sizes.shape)}, {batch_sizes.dtype} on {batch_sizes.device}"
+            raise ShapeError(f"batch_sizes: expected (T,), torch.int64 on cpu; found {found}")
+        if x.dim() != 2 or int(batch_sizes.sum()) != x.shape[0]:
+            expected = f"expected (N, I) with N = {int(batch_sizes.sum())}, the sum of batch_sizes"
+            raise ShapeError(f"x: {expected}; found {tuple(x.shape)}")
+        return cls(len(batch_sizes), batch, batch_sizes.contiguous(), reverse)
+
+
 class Kernel:
     """A Program on the tile machine, with the caller's tensors passed by role and name."""
 
@@ -36,11 +63,13 @@ class Kernel:
             DTYPES[dtype], len(self.tensors), bytecode.buffers, bytecode.code, program.reverse
         )
 
-    def run(self, tensors: Mapping[tuple[str, str], Tensor], steps: int, batch: int) -> None:
+    def run(self, tensors: Mapping[tuple[str, str], Tensor], time: Time) -> None:
         """Runs the Program; a tensor left out is read as zeros, and nothing is written to it."""
         described = [describe(self.constants.get(key, tensors.get(key))) for key in self.tensors]
+        table = np.array(described, np.int64).reshape(-1, 3)
+        rows = None if time.batch_sizes is None else time.batch_sizes.numpy()
         threads = torch.get_num_threads()
-        self.machine.run(np.array(described, np.int64).reshape(-1, 3), steps, batch, threads)
+        self.machine.run(table, time.steps, time.batch, threads, time.reverse, rows)
 
 
 def _constants(bytecode: Bytecode, dtype: torch.dtype) -> dict[tuple[str, str], Tensor]:
@@ -57,15 +86,23 @@ def describe(tensor: Tensor | None) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=64)
-def forward_kernel(cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype) -> Kernel:
-    return Kernel(lower_forward(cell, input_size, hidden_size), dtype)
+def forward_kernel(
+    cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype, all_states: bool = False
+) -> Kernel:
+    return Kernel(lower_forward(cell, input_size, hidden_size, all_states), dtype)
 
 
 @lru_cache(maxsize=64)
 def backward_kernel(
-    cell: Cell, input_size: int, hidden_size: int, dtype: torch.dtype, input_gradient: bool
+    cell: Cell,
+    input_size: int,
+    hidden_size: int,
+    dtype: torch.dtype,
+    input_gradient: bool,
+    all_states: bool,
 ) -> Kernel:
-    return Kernel(lower_backward(cell, input_size, hidden_size, input_gradient), dtype)
+    program = lower_backward(cell, input_size, hidden_size, input_gradient, all_states)
+    return Kernel(program, dtype)
 
 
 def check(
@@ -102,24 +139,31 @@ def forward(
     states: Sequence[Tensor],
     parameters: Mapping[str, Tensor],
     save: bool,
+    batch_sizes: Tensor | None,
+    reverse: bool,
+    all_states: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """x (T, B, I), states S of (B, H) -> output (T, B, H), finals S of (B, H), saved sequences.
 
-    `saved_sequences` tells what is saved; nothing without `save`.
+    With `all_states` the output is (T, B, S * H). `saved_sequences` tells what is saved; nothing
+    without `save`. `Time` tells of `batch_sizes` and `reverse`.
     """
-    (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
+    input_size, (batch, hidden_size) = x.shape[-1], states[0].shape
     names = [str(node.name) for node in cell.sources]
-    output = x.new_empty(steps, batch, hidden_size)
+    shown = names[1:] if all_states else names[1:2]
+    output = x.new_empty(*x.shape[:-1], len(shown) * hidden_size)
     finals = [x.new_empty(batch, hidden_size) for _ in states]
-    kept = saved_sequences(cell) if save else ()
-    saved = [x.new_empty(steps, batch, hidden_size) for _ in kept]
-    tensors = {("sequence", names[0]): rows(x), ("sequence", names[1]): output}
-    tensors |= {("sequence", name): sequence for name, sequence in zip(kept, saved, strict=True)}
+    kept = saved_sequences(cell, all_states) if save else ()
+    saved = [x.new_empty(*x.shape[:-1], hidden_size) for _ in kept]
+    sequences = [rows(x), *output.split(hidden_size, dim=-1), *saved]
+    named = zip((names[0], *shown, *kept), sequences, strict=True)
+    tensors = {("sequence", name): sequence for name, sequence in named}
     for name, initial, final in zip(names[1:], states, finals, strict=True):
         tensors[("initial", name)] = rows(initial)
         tensors[("final", name)] = final
     tensors |= _parameters(parameters)
-    forward_kernel(cell, input_size, hidden_size, x.dtype).run(tensors, steps, batch)
+    time = Time.of(x, batch, batch_sizes, reverse)
+    forward_kernel(cell, input_size, hidden_size, x.dtype, all_states).run(tensors, time)
     return output, finals, saved
 
 
@@ -132,26 +176,32 @@ def backward(
     saved: Sequence[Tensor],
     gradients: Sequence[Tensor | None],
     input_gradient: bool,
+    batch_sizes: Tensor | None,
+    reverse: bool,
+    all_states: bool,
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """The gradients of x, of the initial states and of the parameters.
 
-    `gradients` are those of the output (T, B, H) and of the S finals (B, H); None is zero. The
-    gradient of x is left unset unless asked for.
+    `gradients` are those of the output, (T, B, H) or with `all_states` (T, B, S * H), and of the S
+    finals (B, H); None is zero. The gradient of x is left unset unless asked for.
     """
-    (steps, batch, input_size), hidden_size = x.shape, states[0].shape[-1]
+    input_size, (batch, hidden_size) = x.shape[-1], states[0].shape
     names = [str(node.name) for node in cell.sources]
-    kernel = backward_kernel(cell, input_size, hidden_size, x.dtype, input_gradient)
+    shown = names[1:] if all_states else names[1:2]
+    sizes = (input_size, hidden_size)
+    kernel = backward_kernel(cell, *sizes, x.dtype, input_gradient, all_states)
     written = ("sequence", f"grad.{names[0]}") in kernel.tensors
     unread = input_gradient and not written
     x_gradient = (x.new_zeros if unread else x.new_empty)(x.shape)
     state_gradients = [state.new_empty(state.shape) for state in states]
-    sequences = dict(zip(saved_sequences(cell), saved, strict=True))
-    sequences |= {names[0]: x, names[1]: output}
-    tensors = {("sequence", name): rows(sequence) for name, sequence in sequences.items()}
+    sequences = [x, *output.split(hidden_size, dim=-1), *saved]
+    named = zip((names[0], *shown, *saved_sequences(cell, all_states)), sequences, strict=True)
+    tensors = {("sequence", name): rows(sequence) for name, sequence in named}
     if written:
         tensors[("sequence", f"grad.{names[0]}")] = x_gradient
     if gradients[0] is not None:
-        tensors[("sequence", f"grad.{names[1]}")] = rows(gradients[0])
+        parts = zip(shown, gradients[0].split(hidden_size, dim=-1), strict=True)
+        tensors |= {("sequence", f"grad.{name}"): rows(part) for name, part in parts}
     for name, state, final, gradient in zip(
         names[1:], states, gradients[1:], state_gradients, strict=True
     ):
@@ -162,7 +212,7 @@ def backward(
     tensors |= _parameters(parameters)
     parameter_gradients = {name: _gradient(p, hidden_size) for name, p in parameters.items()}
     tensors |= {("gradient", name): g for name, g in parameter_gradients.items()}
-    kernel.run(tensors, steps, batch)
+    kernel.run(tensors, Time.of(x, batch, batch_sizes, reverse))
     grads = [
         gradient.sum() if parameters[name].dim() == 0 else gradient
         for name, gradient in parameter_gradients.items()

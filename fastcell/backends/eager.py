@@ -5,7 +5,7 @@ Its derivative is torch's autograd. Every other backend is measured against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -45,15 +45,46 @@ _INFIX: dict[str, Callable[..., Tensor]] = {name: op.forward for name, op in BIN
 
 
 def scan(
-    cell: Cell, x: Tensor, states: tuple[Tensor, ...], parameters: Mapping[str, Tensor]
+    cell: Cell,
+    x: Tensor,
+    states: tuple[Tensor, ...],
+    parameters: Mapping[str, Tensor],
+    batch_sizes: Tensor | None = None,
+    reverse: bool = False,
+    all_states: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Runs the cell over a sequence; x (T, B, I), states S of (B, H), T may be 0.
 
     Returns the first state at every step (T, B, H), and every state after the last, S of (B, H).
-    `parameters` has the names and shapes of `cell.parameters(I, H)`.
+    `parameters` has the names and shapes of `cell.parameters(I, H)`. With `reverse` the run goes
+    from the last step to the first. With `batch_sizes` (T,) step t has that many rows, the first
+    ones; x is then the rows of step after step, (N, I), and the output (N, H). With `all_states`
+    the output has every state, side by side, (T, B, S * H).
     """
-    histories = trajectories(cell, x, states, parameters)
-    return histories[0][1:], tuple(history[-1] for history in histories)
+    if batch_sizes is not None:
+        moments = x.split(batch_sizes.tolist())
+        return _packed(cell, moments, states, parameters, reverse, all_states)
+    histories = trajectories(cell, x.flip(0) if reverse else x, states, parameters)
+    output = torch.cat(histories if all_states else histories[:1], dim=-1)[1:]
+    return output.flip(0) if reverse else output, tuple(history[-1] for history in histories)
+
+
+def _packed(
+    cell: Cell,
+    moments: Sequence[Tensor],
+    states: tuple[Tensor, ...],
+    parameters: Mapping[str, Tensor],
+    reverse: bool,
+    all_states: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """A run over steps of fewer and fewer rows: a row's states stay as they are where it is not."""
+    outputs = []
+    for x in reversed(moments) if reverse else moments:
+        live = len(x)
+        new = step(cell, x, tuple(state[:live] for state in states), parameters)
+        outputs.append(torch.cat(new, dim=-1) if all_states else new[0])
+        states = tuple(torch.cat([n, s[live:]]) for n, s in zip(new, states, strict=True))
+    return torch.cat(outputs[::-1] if reverse else outputs), states
 
 
 def trajectories(
