@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import library, nn, space
+    from . import library, models, nn, space
     from .errors import (
         BackendError,
         CodeError,
@@ -42,7 +42,7 @@ _HOME = {
     "StoreError": "errors",
     "TaskError": "errors",
 }
-_MODULES = ("library", "nn", "space")
+_MODULES = ("library", "models", "nn", "space")
 
 __all__ = [
     "BackendError",
@@ -58,6 +58,7 @@ __all__ = [
     "TaskError",
     "cell",
     "library",
+    "models",
     "nn",
     "parse",
     "space",
