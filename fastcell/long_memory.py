@@ -5,18 +5,20 @@
 Both orders of the product give the same numbers. H (H^T H) takes 2 T d^2 multiplications and
 (H H^T) H takes 2 T^2 d: whichever of d and T is smaller decides.
 
-The pooled form is softsign(sum_t H_long[t]). With the column of ones 1, the sum over time is
+The pooled form is y = softsign(sum_t H_long[t]). With 1 a column of T ones, the sum over time is
 
     1^T H_long  =  1^T H (H^T H) / sqrt(d)  =  ((m H^T) H) / sqrt(d),    m = 1^T H = sum_t H[t],
 
 because matrix products associate. Read from the left it is a sum over time and two products of a
-row with H, 3 T d operations and T + 2 d numbers kept: neither H_long nor H^T H is made. Its
-gradient needs no more. With v = m H^T and s = (m H^T) H, a gradient g of s gives, with u = g H^T,
+row with H: 3 T d operations, and T + d numbers kept. Neither H_long nor H^T H is made. The gradient
+needs no more. With v = m H^T, g the gradient of (m H^T) H, and u = g H^T, it is
 
     dH  =  v^T g  +  u^T m  +  1 (u H),
 
-a product of (T, 3) and (3, d). Source: the "second stage" of a softsign gated network. Its text
-shows the sum of [[1, 2], [2, 3]], the same over rows and columns; its code sums over time.
+a product of (T, 3) and (3, d). And softsign(a / s) = a / (s + |a|) = y has the slope (1 - |y|)^2 / s.
+
+Source: the "second stage" of a softsign gated network. The example in its text, [[1, 2], [2, 3]],
+has the same sums over rows and columns; its code sums over time.
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.nn import functional
 
 from .errors import ShapeError
 
@@ -40,12 +41,11 @@ def long_working_memory(h: Tensor) -> Tensor:
 
 def pooled_long_working_memory(h: Tensor) -> Tensor:
     """softsign(sum_t H_long[t]) in O(T d) time and memory: h (..., T, d) to (..., d)."""
-    product = cast(Tensor, cast(Any, _SumOfProduct).apply(h))
-    return functional.softsign(product / h.shape[-1] ** 0.5)
+    return cast(Tensor, cast(Any, _Pooled).apply(h))
 
 
-class _SumOfProduct(Function):
-    """sum_t (H H^T H)[t], with its gradient as one product of rank three.
+class _Pooled(Function):
+    """The pooled form and its gradient, as the module derives them.
 
     Backward redoes two passes over H rather than keep their results, so that it can be derived.
     """
@@ -55,19 +55,22 @@ class _SumOfProduct(Function):
     @staticmethod
     def forward(h: Tensor) -> Tensor:
         total = h.sum(-2, keepdim=True)
-        return ((total @ h.mT) @ h).squeeze(-2)
+        product = ((total @ h.mT) @ h).squeeze(-2)
+        return cast(Tensor, product / (h.shape[-1] ** 0.5 + product.abs()))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
+        ctx.save_for_backward(*inputs, output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (h,) = ctx.saved_tensors
-        gradient, total = gradient.unsqueeze(-2), h.sum(-2, keepdim=True)
-        across = gradient @ h.mT
-        left = torch.cat([total @ h.mT, across, torch.ones_like(across)], dim=-2)
-        return left.mT @ torch.cat([gradient, total, across @ h], dim=-2)
+        h, y = ctx.saved_tensors
+        g = (gradient * (1 - y.abs()).square() / h.shape[-1] ** 0.5).unsqueeze(-2)
+        m = h.sum(-2, keepdim=True)
+        vu = torch.cat([m, g], dim=-2) @ h.mT
+        u = vu[..., 1:, :]
+        left = torch.cat([vu, torch.ones_like(u)], dim=-2)
+        return left.mT @ torch.cat([g, m, u @ h], dim=-2)
 
 
 class LongWorkingMemory(nn.Module):

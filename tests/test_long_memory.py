@@ -101,7 +101,9 @@ def test_pooled_takes_time_and_memory_of_one_pass():
         pooled_long_working_memory(h)
     assert largest.numbers == 50
     gradient = torch.func.grad(lambda h: pooled_long_working_memory(h).sum())
-    assert multiplications(gradient, h) == (2 + 3 + 3) * 50 * 40
+    assert (
+        multiplications(gradient, h) == (2 + 3 + 3) * 50 * 40
+    )  # forward, products with H, the last one
 
 
 def direct(h):
