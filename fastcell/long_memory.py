@@ -15,7 +15,7 @@ needs no more. With v = m H^T, g the gradient of (m H^T) H, and u = g H^T, it is
 
     dH  =  v^T g  +  u^T m  +  1 (u H),
 
-a product of (T, 3) and (3, d). And softsign(a / s) = a / (s + |a|) = y has the slope (1 - |y|)^2 / s.
+a product of (T, 3) and (3, d). And y = softsign(a / s) = a / (s + |a|) has slope (1 - |y|)^2 / s.
 
 Source: the "second stage" of a softsign gated network. The example in its text, [[1, 2], [2, 3]],
 has the same sums over rows and columns; its code sums over time.
