@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import library, nn, space
+    from . import library, models, nn, space
     from .acceleration import Acceleration, accelerate
     from .errors import (
         BackendError,
@@ -45,7 +45,7 @@ _HOME = {
     "StoreError": "errors",
     "TaskError": "errors",
 }
-_MODULES = ("library", "nn", "space")
+_MODULES = ("library", "models", "nn", "space")
 
 __all__ = [
     "Acceleration",
@@ -63,6 +63,7 @@ __all__ = [
     "accelerate",
     "cell",
     "library",
+    "models",
     "nn",
     "parse",
     "space",

@@ -19,6 +19,7 @@ from .errors import LanguageError, ShapeError
 from .node import PARAMETERS, Builder, Node, prune
 from .ops import FUNCTIONS, UNARY
 from .text import write_dot, write_latex, write_text
+from .torch_source import write_torch
 
 
 @dataclass(frozen=True)
@@ -140,3 +141,12 @@ class Cell:
     def to_dot(self) -> str:
         """The graph, as Graphviz text."""
         return write_dot(self)
+
+    def to_torch(self) -> str:
+        """A Python file with the cell as a torch.nn.Module that needs torch only.
+
+        Its class takes (input_size, hidden_size, num_layers=1), the weights of a `Recurrent` of one
+        direction, and (x (T, B, I), state) as that does; T >= 1. It loops over time in Python,
+        and exports to ONNX for a fixed T and any B.
+        """
+        return write_torch(self)

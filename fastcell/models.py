@@ -5,8 +5,11 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .errors import ShapeError
 from .fold import fold, fold_parameters
 from .ir import Cell
+from .library import lswm
+from .long_memory import LongWorkingMemory
 from .nn import Recurrent
 from .parameters import CellParameters
 from .scan import resolve
@@ -40,3 +43,38 @@ class SequenceRegressor(nn.Module):
         states = tuple(zeros for _ in cell.states)
         _, (h, *_) = resolve(self.recurrent.backend, u)(fold(cell), u, states, parameters)
         return cast(Tensor, self.readout(h))
+
+
+class LSWM(nn.Module):
+    """A sequence of tokens to d features: a short working memory, then a long one.
+
+        logits = layernorm(softsign(sum_t H_long[t])),  H_long = H (H^T H) / sqrt(d)
+
+        tokens      (T, B), whole numbers below vocab_size
+        embedding   vocab_size -> d
+        short       the cell over the sequence, d -> d: H (T, B, d)
+        long        `LongWorkingMemory`, pooled: (B, d)
+        norm        layer normalisation of the d features
+        logits      (B, d): no classifier follows, feature k is the logit of token k
+
+    `cell` is the step: `library.lswm` or, modified, `library.lswm_cec`. With 18 tokens, d = 128
+    and lswm it has 68,609 parameters. Raises ShapeError when a size does not fit. Source: the
+    network "Embedding -> Short Working Memory -> Long Working Memory -> LayerNorm".
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, cell: Cell = lswm) -> None:
+        super().__init__()
+        if not 1 <= vocab_size <= d_model:
+            mend = "each token's logit is one of the d_model features"
+            raise ShapeError(
+                f"vocab_size: expected 1 to d_model = {d_model}: {mend}; found {vocab_size}"
+            )
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.short = Recurrent(cell, d_model, d_model)
+        self.long = LongWorkingMemory(pooled=True)
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(T, B) to (B, d)."""
+        h, _ = self.short(self.embedding(tokens))
+        return cast(Tensor, self.norm(self.long(h)))

@@ -11,8 +11,8 @@ from .ops import BINARY, ROWWISE, UNARY
 if TYPE_CHECKING:
     from .ir import Cell
 
-_ATOM = 4
-_UNARY_MINUS = 3
+ATOM = 4
+UNARY_MINUS = 3
 
 
 def format_number(value: float) -> str:
@@ -25,19 +25,19 @@ def write_text(cell: Cell) -> str:
     writer = _TextWriter(cell)
     parameters = ", ".join(node.name or "" for node in cell.sources)
     lines = [f"def {cell.name}({parameters}):"]
-    lines += [f"    {name} = {writer.definition(index)}" for index, name in _statements(cell)]
+    lines += [f"    {name} = {writer.definition(index)}" for index, name in statements(cell)]
     returned = ", ".join(writer.reference(output)[0] for output in cell.outputs)
     return "\n".join([*lines, f"    return {returned}"])
 
 
-def _statements(cell: Cell) -> list[tuple[int, str]]:
+def statements(cell: Cell) -> list[tuple[int, str]]:
     """The named values in order of definition, sources apart."""
     first = len(cell.sources)
     named = enumerate(cell.nodes[first:], start=first)
     return [(index, node.name) for index, node in named if node.name]
 
 
-class _Writer:
+class Writer:
     """Shared walk: named values by name, others as (text, precedence) of their expression."""
 
     def __init__(self, cell: Cell) -> None:
@@ -48,7 +48,7 @@ class _Writer:
 
     def reference(self, index: int) -> tuple[str, int]:
         name = self.nodes[index].name
-        return (self.spell(name), _ATOM) if name else self.expression(self.nodes[index])
+        return (self.spell(name), ATOM) if name else self.expression(self.nodes[index])
 
     def spell(self, name: str) -> str:
         raise AssertionError("every writer spells names")
@@ -60,6 +60,13 @@ class _Writer:
         text, own = self.reference(index)
         return text if own >= precedence else f"({text})"
 
+    def number(self, node: Node) -> tuple[str, int]:
+        assert node.value is not None
+        return format_number(node.value), ATOM if node.value >= 0 else UNARY_MINUS
+
+    def negation(self, node: Node) -> tuple[str, int]:
+        return f"-{self.operand(node.args[0], UNARY_MINUS)}", UNARY_MINUS
+
     def infix(self, node: Node, symbol: str) -> tuple[str, int]:
         """Left-associative, so the right operand binds one tighter."""
         precedence = BINARY[node.op].precedence
@@ -67,20 +74,19 @@ class _Writer:
         return f"{left}{symbol}{self.operand(node.args[1], precedence + 1)}", precedence
 
 
-class _TextWriter(_Writer):
+class _TextWriter(Writer):
     def spell(self, name: str) -> str:
         return name
 
     def expression(self, node: Node) -> tuple[str, int]:
         if node.op == "const":
-            assert node.value is not None
-            return format_number(node.value), _ATOM if node.value >= 0 else _UNARY_MINUS
+            return self.number(node)
         if node.op == "neg":
-            return f"-{self.operand(node.args[0], _UNARY_MINUS)}", _UNARY_MINUS
+            return self.negation(node)
         if node.op in BINARY:
             gate = self._gate(node)
-            return (gate, _ATOM) if gate else self.infix(node, f" {BINARY[node.op].symbol} ")
-        return f"{node.op}({', '.join(self._arguments(node))})", _ATOM
+            return (gate, ATOM) if gate else self.infix(node, f" {BINARY[node.op].symbol} ")
+        return f"{node.op}({', '.join(self._arguments(node))})", ATOM
 
     def _arguments(self, node: Node) -> list[str]:
         arguments = [self.reference(arg)[0] for arg in node.args]
@@ -107,7 +113,7 @@ def write_latex(cell: Cell) -> str:
     writer = _LatexWriter(cell)
     rows = [
         f"{writer.spell(name)} &= {writer.definition(index)}"
-        for index, name in _statements(cell)
+        for index, name in statements(cell)
         if cell.nodes[index].op not in LEARNABLE
     ]
     for state, output in zip(cell.states, cell.outputs, strict=True):
@@ -120,7 +126,7 @@ def _symbol(name: str) -> str:
     return name if len(name) == 1 else rf"\mathrm{{{name}}}".replace("_", r"\_")
 
 
-class _LatexWriter(_Writer):
+class _LatexWriter(Writer):
     def __init__(self, cell: Cell) -> None:
         super().__init__(cell)
         self._time = {state.name: "_{t-1}" for state in cell.states}
@@ -131,21 +137,20 @@ class _LatexWriter(_Writer):
 
     def expression(self, node: Node) -> tuple[str, int]:
         if node.op == "const":
-            assert node.value is not None
-            return format_number(node.value), _ATOM if node.value >= 0 else _UNARY_MINUS
+            return self.number(node)
         if node.op in LEARNABLE:
-            return _symbol(node.param or ""), _ATOM
+            return _symbol(node.param or ""), ATOM
         if node.op == "linear":
             return self._linear(node)
         if node.op == "div":
             above, below = (self.reference(arg)[0] for arg in node.args)
-            return rf"\frac{{{above}}}{{{below}}}", _ATOM
+            return rf"\frac{{{above}}}{{{below}}}", ATOM
         if node.op in BINARY:
             return self.infix(node, {"mul": r" \odot "}.get(node.op, f" {BINARY[node.op].symbol} "))
         if node.op == "neg":
-            return f"-{self.operand(node.args[0], _UNARY_MINUS)}", _UNARY_MINUS
+            return self.negation(node)
         row = UNARY.get(node.op) or ROWWISE[node.op]
-        return row.latex.format(self.reference(node.args[0])[0]), _ATOM
+        return row.latex.format(self.reference(node.args[0])[0]), ATOM
 
     def _linear(self, node: Node) -> tuple[str, int]:
         subscript = (node.param or "").replace("_", r"\_")

@@ -69,5 +69,5 @@ def test_global_generator_is_left_alone():
 
 def test_registry():
     assert find_task("adding") is ADDING is TASKS["adding"]
-    with pytest.raises(TaskError, match="expected one of adding; found 'copying'"):
+    with pytest.raises(TaskError, match="expected one of adding, sine; found 'copying'"):
         find_task("copying")

@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 
 from ..errors import FastcellError
-from . import fit, label, predict, search, show, space, train
+from . import experiment, fit, label, predict, search, show, space, train
 
 app = typer.Typer(
     name="fastcell",
@@ -27,6 +27,7 @@ app.command("fit")(fit.command)
 app.command("predict")(predict.command)
 app.command("show")(show.command)
 app.add_typer(space.app, name="space")
+app.add_typer(experiment.app, name="experiment")
 
 USAGE_ERROR = 2
 

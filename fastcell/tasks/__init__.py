@@ -1,10 +1,11 @@
-"""Tasks by name."""
+"""Regressions by name; `chains` has tasks of tokens, as generators only."""
 
 from ..errors import TaskError
 from .adding import ADDING
+from .sine import SINE
 from .task import Data, Examples, Task
 
-TASKS: dict[str, Task] = {task.name: task for task in (ADDING,)}
+TASKS: dict[str, Task] = {task.name: task for task in (ADDING, SINE)}
 
 __all__ = ["TASKS", "Data", "Examples", "Task", "find_task"]
 

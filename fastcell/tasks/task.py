@@ -8,7 +8,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Examples:
-    """N sequences, time first: `inputs` (T, N, channels), `targets` (N, outputs)."""
+    """N sequences, time first: `inputs` (T, N, channels), `targets` (N, outputs).
+
+    Of tokens, `inputs` is (T, N) and `targets` (N,), both int64.
+    """
 
     inputs: Tensor
     targets: Tensor
