@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from logging import WARNING
 from queue import SimpleQueue
+from traceback import format_exception_only
 from typing import Any, TypeAlias
 
 import ray
@@ -72,5 +73,5 @@ def _next(stream: Any, run: Run) -> Message:
     try:
         message: Message = ray.get(next(stream))
     except RayError as error:
-        return failure(run, f"{type(error).__name__}: {error}")
+        return failure(run, *format_exception_only(error))
     return message

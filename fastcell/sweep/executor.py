@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterator
 from functools import partial
+from traceback import format_exception_only
 from typing import TypeAlias
 
 from ..ir import Cell
@@ -45,12 +46,12 @@ def attempt(run: Run, train: Train, on_epoch: Callable[[int, float], None]) -> R
     try:
         return train(run.cell, run.task, run.protocol, run.seed, on_epoch)
     except Exception as error:
-        return failure(run, f"{type(error).__name__}: {error}")
+        return failure(run, *format_exception_only(error))
 
 
-def failure(run: Run, error: str) -> Result:
+def failure(run: Run, *lines: str) -> Result:
     """The result of a run that failed, its error on one line."""
-    return Result.of(run, "failed", error=" ".join(error.split()))
+    return Result.of(run, "failed", error=" ".join(" ".join(lines).split()))
 
 
 class Here:
