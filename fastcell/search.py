@@ -94,6 +94,7 @@ def search(
     predictor: Predictor,
     jobs: int = 1,
     progress: Progress | None = None,
+    executor: str = "local",
 ) -> list[Result]:
     """Screens, picks, trains, trains finalists again; the results from best to worst.
 
@@ -106,10 +107,10 @@ def search(
     references = [CELLS[name] for name in REFERENCES]
     cells = references + [space.decode(code) for code in codes]
     runs = [Run(cell, options.task, options.protocol, options.seed) for cell in cells]
-    results = train_all(runs, store, train, jobs, progress)
+    results = train_all(runs, store, train, jobs, progress, executor)
     if options.finalists:
         again = _finals(runs, results, references, options)
-        results = train_all([*runs, *again], store, train, jobs, progress)
+        results = train_all([*runs, *again], store, train, jobs, progress, executor)
     return results
 
 
@@ -128,13 +129,18 @@ def _finals(
 
 
 def train_all(
-    runs: Iterable[Run], store: Store, train: Train, jobs: int, progress: Progress
+    runs: Iterable[Run],
+    store: Store,
+    train: Train,
+    jobs: int,
+    progress: Progress,
+    executor: str = "local",
 ) -> list[Result]:
     """Trains what has no result yet and records it; the results of all runs, best first."""
     wanted = {run.id: run for run in runs}
     pending = [run for id, run in wanted.items() if store.get(id) is None]
     progress.training(list(wanted.values()), pending)
-    with closing(sweep(pending, train, jobs, progress.epoch)) as results:
+    with closing(sweep(pending, train, jobs, progress.epoch, executor)) as results:
         for result in results:
             store.add(result)
             progress.finished(result)

@@ -1,80 +1,33 @@
-"""Many runs at once: the same results, whatever dies on the way.
-
-The training functions here stand in for the real one: a worker finds them by name.
-"""
+"""Many runs at once: the same results, whatever dies on the way."""
 
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import pytest
+from trainings import (
+    PROTOCOL,
+    attempts,
+    diverges,
+    ended,
+    gone_wrong,
+    killed,
+    out_of_memory,
+    quick,
+    runs,
+    sleeps,
+    swept,
+    troubled,
+)
 
-import fastcell
+from fastcell import TaskError
 from fastcell.library import rnn
-from fastcell.results import Protocol, Result, Run
+from fastcell.results import Result
 from fastcell.sweep import sweep
-
-CELLS = [rnn, fastcell.parse("def late(x, h):\n    return tanh(linear(x) + h)")]
-PROTOCOL = Protocol(epochs=3)
-
-
-def runs(seeds):
-    return [Run(cell, "adding", PROTOCOL, seed) for cell in CELLS for seed in range(seeds)]
-
-
-def quick(cell, task, protocol, seed, on_epoch):
-    """A curve that depends on the run alone."""
-    curve = tuple((1 + seed) / (epoch + len(cell.nodes)) for epoch in range(protocol.epochs))
-    for epoch, value in enumerate(curve, start=1):
-        on_epoch(epoch, value)
-    run = Run(cell, task, protocol, seed)
-    return Result.of(run, "done", epochs=protocol.epochs, validation=curve, test=curve[-1])
-
-
-def picky(cell, task, protocol, seed, on_epoch):
-    if seed == 1:
-        raise RuntimeError("out of\nmemory")
-    return quick(cell, task, protocol, seed, on_epoch)
-
-
-def dies_once(cell, task, protocol, seed, on_epoch):
-    """Ends its process at the first attempt at seed 1; the marker is in the folder at hand."""
-    marker = Path(f"died-{cell.name}")
-    if seed == 1 and not marker.exists():
-        marker.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return quick(cell, task, protocol, seed, on_epoch)
-
-
-def dies(cell, task, protocol, seed, on_epoch):
-    if seed == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return quick(cell, task, protocol, seed, on_epoch)
-
-
-def sleeps(cell, task, protocol, seed, on_epoch):
-    on_epoch(1, float(os.getpid()))
-    time.sleep(0.2)
-    on_epoch(2, 0.5)
-    return sleeps(cell, task, protocol, seed, on_epoch)  # for as long as it lives
-
-
-def by_id(results):
-    found = {result.id: result for result in results}
-    return [found[id] for id in sorted(found)]
-
-
-def swept(count, train, jobs):
-    wanted = runs(count)
-    results = list(sweep(wanted, train, jobs, lambda run, epoch, nmse: None))
-    assert len(results) == len(wanted)
-    return by_id(results)
 
 
 @pytest.mark.parametrize("jobs", [2, 3])
@@ -91,37 +44,49 @@ def test_epochs_are_told_by_run(jobs):
     ):
         pass
     for run in wanted:
-        values = [nmse for _, nmse in told[run.id]]
-        assert values == list(
-            quick(run.cell, "adding", PROTOCOL, run.seed, lambda *_: 0).validation
-        )
-        assert [epoch for epoch, _ in told[run.id]] == [1, 2, 3]
+        curve = quick(run.cell, "adding", PROTOCOL, run.seed, lambda *_: 0).validation
+        assert told[run.id] == list(enumerate(curve, start=1))
+
+
+TROUBLES = [
+    (1, out_of_memory, "MemoryError"),
+    (1, gone_wrong, "RuntimeError: what happened and where"),
+    (2, out_of_memory, "MemoryError"),
+    (2, killed, "its worker died with exit code -9"),
+]
+
+
+@pytest.mark.parametrize(("jobs", "trouble", "error"), TROUBLES)
+def test_a_run_that_fails_twice_is_recorded_and_fails_alone(tmp_path, jobs, trouble, error):
+    found = swept(3, partial(troubled, tmp_path, 9, trouble), jobs)
+    for result, good in zip(found, swept(3, quick, 1), strict=True):
+        if result.seed == 1:
+            assert (result.status, result.error) == ("failed", error)
+        else:
+            assert result == good
+    assert attempts(tmp_path) == {0: {1}, 1: {2}, 2: {1}}
+
+
+@pytest.mark.parametrize(("jobs", "trouble"), [case[:2] for case in TROUBLES])
+def test_a_run_that_fails_once_is_as_if_it_had_not(tmp_path, jobs, trouble):
+    assert swept(3, partial(troubled, tmp_path, 1, trouble), jobs) == swept(3, quick, 1)
+    assert attempts(tmp_path) == {0: {1}, 1: {2}, 2: {1}}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_error_is_a_result(jobs):
-    good = swept(3, quick, 1)
-    for result, other in zip(swept(3, picky, jobs), good, strict=True):
-        if result.seed == 1:
-            assert result.status == "failed"
-            assert result.error == "RuntimeError: out of memory"
-        else:
-            assert result == other
+def test_a_run_that_diverges_is_not_tried_again(tmp_path, jobs):
+    results = swept(2, partial(diverges, tmp_path), jobs)
+    assert {(r.seed, r.status) for r in results} == {(0, "done"), (1, "diverged")}
+    assert attempts(tmp_path) == {0: {1}, 1: {1}}
 
 
-def test_a_run_whose_worker_dies_is_tried_again(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert swept(3, dies_once, 2) == swept(3, quick, 1)
-    assert len(list(tmp_path.iterdir())) == len(CELLS)
+def test_no_runs_no_results():
+    assert list(sweep([], quick, 2, lambda *seen: None)) == []
 
 
-def test_a_run_that_keeps_killing_its_worker_fails_alone():
-    for result, other in zip(swept(3, dies, 2), swept(3, quick, 1), strict=True):
-        if result.seed == 1:
-            assert result.status == "failed"
-            assert result.error == "its process died 2 times, last with exit code -9"
-        else:
-            assert result == other
+def test_unknown_executor():
+    with pytest.raises(TaskError, match="executor: expected one of local, ray; found 'slurm'"):
+        next(sweep(runs(1), quick, 2, lambda *seen: None, "slurm"))
 
 
 def test_closing_early_ends_the_workers():
@@ -135,10 +100,10 @@ def test_closing_early_ends_the_workers():
 
 
 SWEEP_FOREVER = """
-import test_sweep
+import trainings
 if __name__ == "__main__":
     tell = lambda run, epoch, nmse: epoch == 1 and print(int(nmse), flush=True)
-    list(test_sweep.sweep(test_sweep.runs(1), test_sweep.sleeps, 2, tell))
+    list(trainings.sweep(trainings.runs(1), trainings.sleeps, 2, tell))
 """
 
 
@@ -150,22 +115,12 @@ def test_no_worker_outlives_a_killed_parent(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as parent:
         workers = {int(parent.stdout.readline()) for _ in range(2)}
         parent.kill()
-    deadline = time.monotonic() + 30
-    while any(map(is_running, workers)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(map(is_running, workers))
+    assert ended(workers)
 
 
-def is_running(process):
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-def test_result_of_a_failed_run_is_whole():
-    failed = next(iter(sweep(runs(2)[1:2], picky, 1, lambda *seen: None)))
+def test_result_of_a_failed_run_is_whole(tmp_path):
+    train = partial(troubled, tmp_path, 2, gone_wrong)
+    failed = next(iter(sweep(runs(2)[1:2], train, 1, lambda *seen: None)))
     assert failed.parameters == rnn.parameter_count(64, 64)
     assert Result.from_json(failed.to_json()) == failed
     assert replace(failed, error=None).id == runs(2)[1].id

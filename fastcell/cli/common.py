@@ -30,6 +30,7 @@ Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, for a progra
 Seed = Annotated[int, typer.Option(help="all that is random follows from it")]
 Out = Annotated[Path, typer.Option(help="folder that keeps the results")]
 Jobs = Annotated[int, typer.Option(min=1, help="runs at a time, a process each")]
+Executor = Annotated[str, typer.Option(help="where runs are computed: local or ray")]
 Epochs = Annotated[int, typer.Option(help="passes over the training data")]
 BatchSize = Annotated[int, typer.Option(help="sequences in an update")]
 Optimizer = Annotated[str, typer.Option(help="adam, adamw or sgd")]

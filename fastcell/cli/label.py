@@ -11,6 +11,7 @@ from . import common
 def command(
     cells: Annotated[int, typer.Option(min=1, help="cells to label")] = 800,
     jobs: common.Jobs = 1,
+    executor: common.Executor = "local",
     out: common.Out = Path("runs/label"),
 ) -> None:
     """Train cells of the space under the full protocol and write them as labels.
@@ -32,7 +33,7 @@ def command(
     with common.resumable(), Store(folder / "results.sqlite") as store:
         try:
             with Bars() as bars:
-                train_all(runs, store, train, jobs, bars)
+                train_all(runs, store, train, jobs, bars, executor)
         finally:
             new = {label.id: label for label in map(Label.of, store.results())}
             write_labels(path, {**new, **known}.values())

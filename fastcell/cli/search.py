@@ -18,6 +18,7 @@ def command(
     finalists: Annotated[int, typer.Option(help="best cells, to train with five seeds")] = 0,
     seed: common.Seed = 0,
     jobs: common.Jobs = 1,
+    executor: common.Executor = "local",
     out: common.Out = Path("runs/search"),
     json: common.Json = False,
     epochs: common.Epochs = DEFAULT_PROTOCOL.epochs,
@@ -46,7 +47,7 @@ def command(
     options = Options(candidates, train, control, finalists, seed, protocol=protocol)
     path = common.make_folder(out) / "results.sqlite"
     with common.resumable(), Store(path) as store, Bars() as bars:
-        results = search(options, store, train_cell, shipped(), jobs, bars)
+        results = search(options, store, train_cell, shipped(), jobs, bars, executor)
         plan = store.plan()
     if json:
         rows = [{**result.to_dict(), "reference": is_reference(result)} for result in results]

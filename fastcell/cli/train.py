@@ -16,6 +16,7 @@ def command(
     seed: common.Seed = 0,
     seeds: Annotated[int, typer.Option(min=1, help="how many seeds, from --seed up")] = 1,
     jobs: common.Jobs = 1,
+    executor: common.Executor = "local",
     out: common.Out = Path("runs/train"),
     json: common.Json = False,
     epochs: common.Epochs = DEFAULT_PROTOCOL.epochs,
@@ -44,7 +45,7 @@ def command(
 
     path = common.make_folder(out) / "results.sqlite"
     with common.resumable(), Store(path) as store, Bars() as bars:
-        results = train_all(runs, store, train, jobs, bars)
+        results = train_all(runs, store, train, jobs, bars, executor)
     if json:
         common.print_json([result.to_dict() for result in results])
     else:
