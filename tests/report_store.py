@@ -16,7 +16,7 @@ def plan(train=12, control=8):
     codes = space.sample(train + 2 * control, seed=4).tolist()
     picked = {"top": codes[:train], "passing": codes[train:-control], "random": codes[-control:]}
     draws = np.random.default_rng(0)
-    targets = {code: float(draws.uniform(-4, -0.2)) for code in codes}
+    targets = {code: float(draws.uniform(-4, -0.5)) for code in codes}
     screening = {
         "candidates": 100_000,
         "passed": 36_745,

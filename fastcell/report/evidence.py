@@ -9,6 +9,7 @@ from math import inf
 from statistics import median
 from typing import Any, NamedTuple
 
+from .. import space
 from ..ir import Cell
 from ..language import parse
 from ..library import CELLS
@@ -101,7 +102,8 @@ class Evidence:
         runs = defaultdict[tuple[str, ...], list[Result]](list)
         for result in store.results():
             runs[result.cell_key, result.task, result.protocol.key].append(result)
-        cells = (_trained(each, plan) for each in runs.values())
+        codes = _picked(plan)
+        cells = (_trained(each, plan, codes[each[0].cell_key]) for each in runs.values())
         return cls(plan, tuple(sorted(cells, key=lambda cell: (cell.validation, cell.name))))
 
     @property
@@ -130,9 +132,16 @@ class Evidence:
         ]
 
 
-def _trained(runs: list[Result], plan: dict[str, Any]) -> Trained:
-    code = runs[0].code
+def _picked(plan: dict[str, Any]) -> defaultdict[str, list[int]]:
+    """The codes that were picked, by key: several may be one cell, and a result has one of them."""
+    codes = defaultdict[str, list[int]](list)
+    for code in dict.fromkeys(code for group in plan.get("picked", {}).values() for code in group):
+        codes[space.decode(code).key].append(code)
+    return codes
+
+
+def _trained(runs: list[Result], plan: dict[str, Any], codes: list[int]) -> Trained:
     picked, estimates = plan.get("picked", {}), plan.get("estimates", {})
-    groups = tuple(name for name in GROUPS if code in picked.get(name, ()))
-    said = estimates.get(str(code))
+    groups = tuple(name for name in GROUPS if set(codes) & set(picked.get(name, ())))
+    said = next((estimates[str(code)] for code in codes if str(code) in estimates), None)
     return Trained(tuple(runs), groups, Estimate(*said) if said else None)

@@ -21,8 +21,8 @@ SOURCE = {
 """The published search: seconds for 1,000,000 candidates and for its 50 best, and test NMSE."""
 
 _SURE = 0.05
-_FEW = 8
-"""Seeds up to which every deal is tried."""
+_FEW = 3
+"""Fewer seeds than this say nothing for sure."""
 
 
 def story(evidence: Evidence) -> list[str]:
@@ -91,10 +91,10 @@ def verdict(best: Trained, rival: Trained) -> str:
     ours = best.tests[1:] if best.groups and len(best.tests) > 1 else best.tests
     won, pairs = wins(ours, rival.tests)
     ratio = median(rival.tests) / median(ours)
-    facts = f"lower in {won:g} of {pairs} pairs of seeds, {ratio:.3g} times lower in the median"
-    few = max(len(ours), len(rival.tests)) <= _FEW
-    if not few or min(len(ours), len(rival.tests)) < 3:
-        return f"Against {rival.name}: {facts}; too few seeds to be sure" if few else facts
+    factor = f"{ratio:.3g} times lower" if ratio >= 1 else f"{1 / ratio:.3g} times higher"
+    facts = f"lower in {won:g} of {pairs} pairs of seeds, {factor} in the median"
+    if min(len(ours), len(rival.tests)) < _FEW:
+        return f"Against {rival.name}: {facts}; too few seeds to be sure"
     odds = chance(ours, rival.tests)
     word = "Beats" if won > pairs / 2 else "Loses to"
     if odds > _SURE:

@@ -37,7 +37,15 @@ def enrichment(evidence: Evidence) -> Table:
     """The top over the controls."""
     groups = {name: evidence.group(name) for name in GROUPS}
     rows = [_group(GROUPS[name], cells) for name, cells in groups.items() if cells]
-    heading = ["picked", "cells", "usable", "expected", "median NMSE", "best NMSE", "diverged"]
+    heading = [
+        "picked",
+        "cells",
+        "usable",
+        "expected usable",
+        "median NMSE",
+        "best NMSE",
+        "diverged",
+    ]
     return Table(heading, rows)
 
 
