@@ -7,7 +7,8 @@ FastcellError
 ├── KeyLimitError   a cell is too large or too symmetric for a canonical key
 ├── CodeError       an integer is not the code of a cell of the search space, or a cell has none
 ├── StoreError      the result store is missing, locked, too old or unwritable
-└── TaskError       a task, a protocol or a run option is unknown or out of range
+├── TaskError       a task, a protocol or a run option is unknown or out of range
+└── ExtraError      a package that an extra installs is not there
 
 Each message is one line: what was expected, what was found, and the mend.
 """
@@ -47,3 +48,7 @@ class StoreError(FastcellError, RuntimeError):
 
 class TaskError(FastcellError, ValueError):
     """An unknown task, or a protocol value out of range."""
+
+
+class ExtraError(FastcellError, ImportError):
+    """A package that is needed and that only an extra installs."""

@@ -1,6 +1,7 @@
 """Files that are written whole or not at all."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import StoreError
@@ -19,5 +20,6 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise StoreError(f"{path}: expected a file that can be written, found {error}") from None

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 import fastcell
 from fastcell import space
 from fastcell.cli import app, main
-from fastcell.cli.show import equations
-from fastcell.cli.table import show_nmse
+from fastcell.equations import equations
 from fastcell.library import CELLS, adding_dag, lstm
 from fastcell.results import Protocol
 from fastcell.store import Store
+from fastcell.wording import show_nmse
 
 SCRIPT = """
 import signal

@@ -67,8 +67,7 @@ def test_the_lock_fits_the_requirements():
     wanted = [
         *PROJECT["project"]["dependencies"],
         *PROJECT["build-system"]["requires"],
-        *extras["test"],
-        *extras["dev"],
+        *(each for extra in extras.values() for each in extra),
     ]
     for requirement in map(Requirement, wanted):
         assert requirement.specifier.contains(pins[requirement.name]), requirement

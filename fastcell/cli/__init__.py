@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 
 from ..errors import FastcellError
-from . import experiment, fit, label, predict, search, show, space, train
+from . import experiment, fit, label, predict, report, results, search, show, space, train
 
 app = typer.Typer(
     name="fastcell",
@@ -25,6 +25,8 @@ app.command("train")(train.command)
 app.command("label")(label.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
+app.command("report")(report.command)
+app.command("results")(results.command)
 app.command("show")(show.command)
 app.add_typer(space.app, name="space")
 app.add_typer(experiment.app, name="experiment")

@@ -16,6 +16,10 @@ from ..ir import Cell
 from ..language import MAX_CHARACTERS, parse
 from ..library import CELLS
 from ..results import code_of
+from ..store import Store
+
+STORE = "results.sqlite"
+"""The store's file in the folder of a run."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -26,6 +30,7 @@ PLAIN_WIDTH = 160
 CellArgument = Annotated[
     str, typer.Argument(help="a name of the library, a code, or a file with a cell's text")
 ]
+RunArgument = Annotated[Path, typer.Argument(help="folder that keeps the results of a run")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, for a program to read")]
 Seed = Annotated[int, typer.Option(help="all that is random follows from it")]
 Out = Annotated[Path, typer.Option(help="folder that keeps the results")]
@@ -75,6 +80,14 @@ def make_folder(path: Path) -> Path:
     except OSError as error:
         raise StoreError(f"--out: expected a folder that can be written, found {error}") from None
     return path
+
+
+def open_store(run: Path) -> Store:
+    """The store in a run's folder. Raises StoreError when there is none."""
+    path = run / STORE
+    if not path.is_file():
+        raise StoreError(f"{run}: expected the folder of a run, with a {STORE}, found none")
+    return Store(path)
 
 
 def print_json(value: Any) -> None:

@@ -30,7 +30,7 @@ def command(
     path = folder / "labels.jsonl.gz"
     known = {label.id: label for label in read_labels(path)} if path.exists() else {}
     runs = [run for run in label_runs(cells) if run_id(run) not in known]
-    with common.resumable(), Store(folder / "results.sqlite") as store:
+    with common.resumable(), Store(folder / common.STORE) as store:
         try:
             with Bars() as bars:
                 train_all(runs, store, train, jobs, bars, executor)

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ..results import Result, Run
 from ..search import Progress as SearchProgress
-from .table import label, show_nmse
+from ..wording import label, show_nmse
 
 
 class _Rate(ProgressColumn):

@@ -1,28 +1,14 @@
 """`fastcell show`: everything about one cell."""
 
-import re
 from typing import Annotated, Any
 
 import typer
 
 from .. import space
+from ..equations import equations
 from ..ir import Cell
 from ..results import DEFAULT_PROTOCOL
 from . import common
-
-_UNICODE = (
-    (r"\\operatorname\{(\w+)\}|\\mathrm\{([^{}]*)\}", r"\1\2"),
-    (r"\\left\||\\right\|", "|"),
-    (r"\\(tanh|exp|_)", r"\1"),
-    (r"\\sigma", "σ"),
-    (r"\\odot", "⊙"),
-    (r"\^\{-1/2\}", "^(-1/2)"),
-    (r"_\{t-1\}", "ₜ₋₁"),
-    (r"_t\b", "ₜ"),
-    (r"_\{(\w+)\}", r"_\1"),
-    (r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1) / (\2)"),
-)
-"""LaTeX of an equation, as `Cell.to_latex` writes it, to signs that a terminal has."""
 
 
 def command(
@@ -61,19 +47,6 @@ def describe(cell: Cell, code: int | None) -> dict[str, Any]:
         "code": code,
         "order": None if code is None else list(space.ORDERS[int(space.order(code))]),
     }
-
-
-def equations(cell: Cell) -> list[str]:
-    """The cell's equations in plain characters, one a line: "hₜ = oₜ ⊙ tanh(c_newₜ)"."""
-    _, *rows, _ = cell.to_latex().splitlines()
-    return [_plain(row) for row in rows]
-
-
-def _plain(row: str) -> str:
-    text = row.removesuffix(r" \\").replace("&=", "=")
-    for pattern, sign in _UNICODE:
-        text = re.sub(pattern, sign, text)
-    return text
 
 
 def _print(cell: Cell, facts: dict[str, Any]) -> None:

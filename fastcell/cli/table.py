@@ -1,4 +1,4 @@
-"""Results as a table, and numbers as text."""
+"""Results as a table."""
 
 import shutil
 import sys
@@ -8,8 +8,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from ..results import Result, Run
+from ..results import Result
 from ..search import is_reference
+from ..wording import label, show_nmse
 from . import common
 
 
@@ -51,16 +52,3 @@ def _row(result: Result, several: bool) -> list[str]:
         f"{result.seconds:.1f}",
         result.status,
     ]
-
-
-def label(run: Run | Result) -> str:
-    """What `fastcell show` takes: the cell's code where its name is the one that all codes have."""
-    name = run.cell.name if isinstance(run, Run) else run.name
-    return str(run.code) if name == "cell" and run.code is not None else name
-
-
-def show_nmse(value: float | None) -> str:
-    """Eight decimals, fewer digits for what is far off, a dash for none."""
-    if value is None:
-        return "-"
-    return f"{value:.8f}" if value < 1000 else f"{value:.3g}"

@@ -43,7 +43,7 @@ def command(
     from .progress import Bars
     from .table import print_table
 
-    path = common.make_folder(out) / "results.sqlite"
+    path = common.make_folder(out) / common.STORE
     with common.resumable(), Store(path) as store, Bars() as bars:
         results = train_all(runs, store, train, jobs, bars, executor)
     if json:
