@@ -67,6 +67,7 @@ def test_the_lock_fits_the_requirements():
     wanted = [
         *PROJECT["project"]["dependencies"],
         *PROJECT["build-system"]["requires"],
+        *extras["gpu"],
         *extras["test"],
         *extras["dev"],
     ]
