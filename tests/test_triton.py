@@ -12,13 +12,20 @@ import fastcell
 from fastcell import space
 from fastcell.backends import eager
 from fastcell.backends.triton import engine
+from fastcell.backends.triton.cost import DEVICES, Choice
+from fastcell.backends.triton.module import Tile
 from fastcell.backends.triton.plan import Argument
 from fastcell.library import CELLS
 from fastcell.lower import saved_sequences
 from fastcell.ops import FUNCTIONS
 
-SHAPES = [(1, 1, 1), (2, 5, 7), (48, 33, 7), (3, 33, 64), (2, 5, 91), (2, 1, 105), (3, 5, 130)]
+SHAPES = [(1, 1, 1), (2, 5, 7), (48, 17, 7), (3, 33, 64), (2, 5, 91), (2, 1, 105), (2, 5, 130)]
 """(T, B, H): one tile and several, of widths that are powers of two and that are not."""
+
+
+DEVICE = DEVICES["cuda:90"]
+# Lanes beyond H compute with zeros; numpy, which stands in for them, warns of 1 / 0.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,6 +34,18 @@ def sources(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FASTCELL_CACHE_DIR", str(tmp_path_factory.mktemp("sources")))
         yield
+
+
+@pytest.fixture(params=["streamed", "stepwise"])
+def strategy(request, monkeypatch):
+    """The strategy for hidden sizes beyond the small ones here, in tiles that don't fit them."""
+    choice = Choice(request.param, Tile(rows=16, columns=32, depth=16), "")
+    monkeypatch.setattr(engine, "choose", lambda *_: choice)
+    engine.forward_kernel.cache_clear()
+    engine.backward_kernel.cache_clear()
+    yield request.param
+    engine.forward_kernel.cache_clear()
+    engine.backward_kernel.cache_clear()
 
 
 def assert_agrees(cell, shape, seed=0):
@@ -49,6 +68,22 @@ def test_library_cells_match_eager(name, shape):
     assert_agrees(CELLS[name], shape)
 
 
+@pytest.mark.parametrize("shape", [(3, 18, 33), (2, 3, 64)], ids=str)
+@pytest.mark.parametrize("name", sorted(CELLS))
+def test_library_cells_match_eager_in_stages(name, shape, strategy):
+    assert_agrees(CELLS[name], shape)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_match_eager_in_stages(seed, strategy):
+    assert_agrees(fastcell.parse(random_text(seed, size=14)), (3, 3, 18), seed)
+
+
+def test_random_space_cells_match_eager_in_stages(strategy):
+    for number, code in enumerate(space.sample(6, seed=8)):
+        assert_agrees(space.decode(int(code)), (3, 2, 34), seed=number)
+
+
 def test_random_space_cells_match_eager():
     for number, code in enumerate(space.sample(40, seed=5)):
         assert_agrees(space.decode(int(code)), (3, 2, 7), seed=number)
@@ -67,21 +102,29 @@ def test_every_operation(op):
     assert_agrees(fastcell.parse(text), (3, 17, 20))
 
 
-def test_states_that_change_places_and_constant_states():
-    texts = [
-        "def swap(x, a, b):\n    return b, a + tanh(linear(x, b))",
-        "def late(x, a, b, c):\n    return tanh(linear(x, a)), a, b + c",
-        "def learned(x, h, c):\n    v = vector(0.5)\n    return v * linear(x, c), v + 0 * h",
-        "def plain(x, h):\n    return x + 0.5 * h",
-        "def linear_only(x, h, c):\n    return linear(x, c, bias=False), linear(h)",
-        "def twice(x, h):\n    return tanh(linear(h, h) + linear(x)) / (1 + exp(linear(x)))",
-        "def rows(x, h):\n    v = vector(1)\n    return tanh(linear(v, h) + linear(x))",
-        "def numbers(x, h):\n    s = scalar(2)\n    return linear(x, x) * s + tanh(s) * h",
-        "def early(x, h):\n    return tanh(linear(tanh(x), h)) + linear(x)",
-        "def shared(x, h):\n    y = linear(x + h)\n    return y",
-    ]
-    for text in texts:
-        assert_agrees(fastcell.parse(text), (5, 3, 7))
+ODD = [
+    "def swap(x, a, b):\n    return b, a + tanh(linear(x, b))",
+    "def late(x, a, b, c):\n    return tanh(linear(x, a)), a, b + c",
+    "def learned(x, h, c):\n    v = vector(0.5)\n    return v * linear(x, c), v + 0 * h",
+    "def plain(x, h):\n    return x + 0.5 * h",
+    "def linear_only(x, h, c):\n    return linear(x, c, bias=False), linear(h)",
+    "def twice(x, h):\n    return tanh(linear(h, h) + linear(x)) / (1 + exp(linear(x)))",
+    "def rows(x, h):\n    v = vector(1)\n    return tanh(linear(v, h) + linear(x))",
+    "def numbers(x, h):\n    s = scalar(2)\n    return linear(x, x) * s + tanh(s) * h",
+    "def early(x, h):\n    return tanh(linear(tanh(x), h)) + linear(x)",
+    "def shared(x, h):\n    y = linear(x + h)\n    return y",
+]
+"""States that change places, constant ones, sources of every kind, gradients in two places."""
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_cells(text):
+    assert_agrees(fastcell.parse(text), (5, 3, 7))
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_cells_in_stages(text, strategy):
+    assert_agrees(fastcell.parse(text), (4, 3, 35))
 
 
 def test_names_of_a_cell_are_no_danger():
@@ -166,7 +209,7 @@ def test_nothing_is_written_beside_a_tensor(batch, hidden):
         size = int(np.prod(shape))
         wholes.append(torch.full((size + 128,), torch.nan))
         tensors[argument] = wholes[-1][64 : 64 + size].view(shape)
-    kernel.run(tensors, x, hidden)
+    kernel.run(tensors, x)
     for whole in wholes:
         assert whole[:64].isnan().all()
         assert whole[-64:].isnan().all()
@@ -180,7 +223,7 @@ def test_inference_writes_the_output_alone():
     )
     output, finals, saved = engine.forward(cell, x, states, parameters, save=False)
     whole = engine.forward(cell, x, states, parameters, save=True)
-    kernel = engine.forward_kernel(cell, 3, 4, engine.storage_of(x), False)
+    kernel = engine.forward_kernel(cell, 3, 4, engine.storage_of(x), DEVICE, False)
     assert [a.name for a in kernel.plan.outputs()] == ["h", "h", "c"]
     assert (saved, len(whole[2])) == ([], len(saved_sequences(cell)))
     for ours, theirs in zip([output, *finals], [whole[0], *whole[1]], strict=True):

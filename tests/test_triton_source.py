@@ -10,15 +10,16 @@ import torch
 
 import fastcell
 from fastcell.backends.eager import TorchAlgebra
-from fastcell.backends.triton import cache, resident
+from fastcell.backends.triton import cache, resident, streamed
 from fastcell.backends.triton.expression import Term, apply, helper, is_helper, number
 from fastcell.backends.triton.module import Storage, Tile, kernel_name
 from fastcell.backends.triton.plan import divide
+from fastcell.backends.triton.stages import cut
 from fastcell.library import CELLS
 from fastcell.lower import lower_backward, lower_forward
 from fastcell.ops import UNARY, Reads
 
-TILE = Tile(rows=16, columns=0, warps=8)
+TILE = Tile()
 a, b, c = Term("a"), Term("b"), Term("c")
 
 
@@ -34,8 +35,21 @@ def test_golden_source(golden, name, hidden):
     golden(f"triton_{name}.txt", "\n".join(sources(CELLS[name], hidden)))
 
 
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_golden_source_in_stages(golden, stepwise):
+    program = lower_backward(CELLS["gru"], 256, 256)
+    source = streamed.write(cut(divide(program)), TILE, Storage(), stepwise)
+    golden(f"triton_gru_{'stepwise' if stepwise else 'streamed'}.txt", source)
+
+
 def test_source_is_python_of_the_house_width(cell):
-    for source in sources(cell, 91):
+    plans = [divide(lower(cell, 91, 91)) for lower in (lower_forward, lower_backward)]
+    staged = [
+        streamed.write(cut(plan), TILE, Storage(), stepwise)
+        for plan in plans
+        for stepwise in (False, True)
+    ]
+    for source in [*sources(cell, 91), *staged]:
         ast.parse(source)
         assert max(map(len, source.splitlines())) <= 100
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from ...node import Node
 from .expression import Term, apply, number
 from .names import Names
-from .plan import Block, Plan
+from .places import Places
+from .plan import Plan
 
 _INLINE = 70
 """The longest expression, in characters, that stands within another one."""
@@ -22,6 +23,7 @@ class Body(ABC):
 
     def __init__(self, plan: Plan, names: Names) -> None:
         self.plan, self.names = plan, names
+        self.places = Places(plan, names)
         self.terms: dict[int, Term] = {}
         self.lines: list[str] = []
         self.uses = Counter(plan.results())
@@ -29,38 +31,47 @@ class Body(ABC):
             self.uses.update(plan.operands(index))
 
     @abstractmethod
-    def source(self, index: int) -> Term:
-        """A value that comes from outside the step: read, carried, or a parameter."""
+    def carried(self, index: int) -> Term:
+        """What the step before left."""
 
     @abstractmethod
-    def projected(self, index: int) -> Term:
-        """The part of a linear that is there before the loop: x's, or the bias."""
-
-    @abstractmethod
-    def product(self, factor: int, block: Block) -> Term:
-        """A value times a block of weights."""
+    def product(self, index: int) -> list[Term]:
+        """The products of a linear or a pullback, as summands."""
 
     @abstractmethod
     def mean(self, index: int) -> Term:
-        """A value's mean over its row."""
+        """The mean over the row of what the node reads."""
 
     @abstractmethod
-    def store(self, index: int) -> None:
-        """Writes the value wherever it is wanted."""
+    def full(self, index: int) -> str:
+        """The value in every row and column of the tile."""
+
+    def fill(self, index: int, width: str) -> str:
+        """The value, repeated over ROWS by `width` where it is a number or a vector."""
+        text = self.terms[index].text
+        if self.plan.nodes[index].op == "const":
+            return f"tl.full([ROWS, {width}], {text}, tl.float32)"
+        if self.plan.is_narrow(index):
+            return f"tl.broadcast_to({text}, ROWS, {width})"
+        return text
 
     def write(self, indices: Sequence[int]) -> None:
         """Statements for these nodes."""
         for index in indices:
-            if self.plan.nodes[index].op != "const":
-                self.node(index)
+            term = self.expression(index)
+            if self.plan.nodes[index].op == "const":
+                self.terms[index] = term
+            elif self.may_inline(index) and len(term.text) <= _INLINE:
+                self.terms[index] = term
+                continue
+            else:
+                self.assign(index, term)
+            for place in self.stores(index):
+                self.lines.append(f"tl.store({place}, {self.full(index)}, inside)")
 
-    def node(self, index: int) -> None:
-        term = self.expression(index)
-        if self.may_inline(index) and len(term.text) <= _INLINE:
-            self.terms[index] = term
-        else:
-            self.assign(index, term)
-            self.store(index)
+    def stores(self, index: int) -> list[str]:
+        """Where the value is written, once it is there."""
+        return self.places.written(index)
 
     def assign(self, index: int, term: Term) -> None:
         if not term.text.isidentifier():
@@ -78,28 +89,27 @@ class Body(ABC):
         once = self.uses[index] == 1 and index not in self.plan.results()
         return once and node.name is None
 
-    def term(self, index: int) -> Term:
-        """The value, for another expression."""
-        node = self.plan.nodes[index]
-        if node.op == "const":
-            return number(float(node.value or 0.0))
-        return self.terms[index]
-
     def expression(self, index: int) -> Term:
         node = self.plan.nodes[index]
         match node.op:
-            case "read" | "carry" | "scalar" | "vector":
-                return self.source(index)
+            case "const":
+                return number(float(node.value or 0.0))
+            case "read":
+                return Term(f"load({self.places.read(index)} + here, inside)")
+            case "carry":
+                return self.carried(index)
+            case "scalar" | "vector":
+                return Term(self.places.parameter(str(node.param)))
             case "linear" | "pullback":
                 return self.sum(index)
             case "row_mean":
-                return self.mean(node.args[0])
+                return self.mean(index)
         return apply(node.op, self.arguments(node))
 
     def arguments(self, node: Node) -> list[Term]:
         """The operands of an elementwise op; numbers among themselves need to be tensors."""
         numbers = [self.plan.nodes[arg].op == "const" for arg in node.args]
-        terms = [self.term(arg) for arg in node.args]
+        terms = [self.terms[arg] for arg in node.args]
         if all(numbers):
             return [Term(f"tl.full([1, 1], {term.text}, tl.float32)") for term in terms]
         return terms
@@ -107,17 +117,21 @@ class Body(ABC):
     def sum(self, index: int) -> Term:
         """A linear, or a pullback: a first summand, if any, and products."""
         base = self.plan.base(index)
-        terms = [] if base is None else [self.term(base)]
+        terms = [] if base is None else [self.terms[base]]
         if self.plan.nodes[index].op == "linear":
             terms += self.summands(index)
-        terms += [self.product(factor, block) for block, factor in self.plan.inner(index)]
+        terms += self.product(index)
         if len(terms) > _TERMS:
             return self.one_by_one(index, terms)
         return terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
     def summands(self, index: int) -> list[Term]:
-        biased = self.plan.nodes[index].bias
-        return [self.projected(index)] if index in self.plan.projected or biased else []
+        """What a linear's products are added to: x's part, which has the bias, or the bias."""
+        if index in self.plan.projected:
+            place = self.places.slot("projected", self.plan.projected, index)
+            return [Term(f"load({place}, inside)")]
+        node = self.plan.nodes[index]
+        return [Term(self.places.parameter(f"{node.param}.bias"))] if node.bias else []
 
     def one_by_one(self, index: int, terms: Sequence[Term]) -> Term:
         variable = self.variable(index)

@@ -8,71 +8,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...ir import Cell
 from ...lower import lower_backward, lower_forward, saved_sequences
-from . import cache, products, resident
-from .module import Storage, Tile, kernel_name
+from . import products
+from .cost import DEVICES, Device, choose, find_device
+from .launch import Kernel, build
+from .module import Storage
 from .plan import Argument, Plan, divide
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
-class Kernel:
-    """A plan's kernel, and what it is launched with."""
-
-    def __init__(self, plan: Plan, storage: Storage) -> None:
-        self.plan = plan
-        self.tile = Tile(rows=16, columns=0, warps=8 if plan.program.reverse else 4)
-        name = kernel_name(plan.program)
-        source = resident.write(plan, self.tile, storage)
-        self.function: Any = getattr(cache.load(name, source), name)
-
-    def run(self, tensors: dict[Argument, Tensor], x: Tensor, hidden: int) -> None:
-        """Launches it on x's device and the current stream; `tensors` gets what it lacks."""
-        steps, batch = x.shape[:2]
-        for argument in self.plan.outputs():
-            if argument not in tensors:
-                tensors[argument] = x.new_empty(self._shape(argument, steps, batch, hidden))
-        given = [tensors[a] for a in (*self.plan.inputs(), *self.plan.outputs())]
-        grid = (-(-batch // self.tile.rows),)
-        with torch.cuda.device_of(x):
-            self.function[grid](*map(readable, given), steps, batch, num_warps=self.tile.warps)
-
-    def _shape(self, argument: Argument, *sizes: int) -> tuple[int, ...]:
-        steps, batch, hidden = sizes
-        match argument.role:
-            case "gates":
-                return steps, batch, len(self.plan.gates) * hidden
-            case "sources":
-                return steps, batch, len(self.plan.sources) * hidden
-            case "sequence":
-                return sizes
-        return batch, hidden
-
-
-def readable(tensor: Tensor) -> Tensor:
-    """The tensor, or a copy, contiguous and on a boundary of 16 bytes: one kernel serves all."""
-    tensor = tensor.resolve_neg().contiguous()
-    return tensor.clone() if tensor.data_ptr() % 16 else tensor
-
-
 @lru_cache(maxsize=64)
 def forward_kernel(
-    cell: Cell, input_size: int, hidden_size: int, storage: Storage, save: bool
+    cell: Cell, input_size: int, hidden_size: int, storage: Storage, device: Device, save: bool
 ) -> Kernel:
-    return Kernel(divide(lower_forward(cell, input_size, hidden_size), save), storage)
+    """The forward kernel; without `save` it writes the output alone."""
+    plan = divide(lower_forward(cell, input_size, hidden_size), save)
+    return build(plan, storage, choose(plan, storage, device))
 
 
 @lru_cache(maxsize=64)
 def backward_kernel(
-    cell: Cell, input_size: int, hidden_size: int, storage: Storage, input_gradient: bool
+    cell: Cell,
+    input_size: int,
+    hidden_size: int,
+    storage: Storage,
+    device: Device,
+    input_gradient: bool,
 ) -> Kernel:
-    return Kernel(divide(lower_backward(cell, input_size, hidden_size, input_gradient)), storage)
+    """The backward kernel."""
+    plan = divide(lower_backward(cell, input_size, hidden_size, input_gradient))
+    return build(plan, storage, choose(plan, storage, device))
+
+
+def device_of(x: Tensor) -> Device:
+    """What is known of the device of x; of the one that Triton's interpreter takes the place of."""
+    if not x.is_cuda:
+        return DEVICES["cuda:90"]
+    return _device(x.device.index)
+
+
+@lru_cache(maxsize=64)
+def _device(index: int) -> Device:
+    if torch.version.hip:
+        architecture = torch.cuda.get_device_properties(index).gcnArchName
+        return find_device(f"hip:{architecture.partition(':')[0]}")
+    major, minor = torch.cuda.get_device_capability(index)
+    return find_device(f"cuda:{major}{minor}")
 
 
 def storage_of(x: Tensor) -> Storage:
@@ -98,10 +85,10 @@ def forward(
         empty = x.new_empty(steps, batch, hidden)
         return empty, [state.clone() for state in states], [empty.clone() for _ in kept]
     names = [str(node.name) for node in cell.sources]
-    kernel = forward_kernel(cell, input_size, hidden, storage_of(x), save)
+    kernel = forward_kernel(cell, input_size, hidden, storage_of(x), device_of(x), save)
     tensors = _before(kernel.plan, x, parameters)
     tensors |= {Argument("initial", n): s for n, s in zip(names[1:], states, strict=True)}
-    kernel.run(tensors, x, hidden)
+    kernel.run(tensors, x)
     output, *saved = (tensors[Argument("sequence", name)] for name in (names[1], *kept))
     return output, [tensors[Argument("final", name)] for name in names[1:]], saved
 
@@ -130,7 +117,8 @@ def backward(
     if not output.numel():
         zeros = [torch.zeros_like(p) for p in parameters.values()]
         return torch.zeros_like(x), [seed.clone() for seed in seeds[1:]], zeros
-    kernel = backward_kernel(cell, x.shape[-1], hidden, storage_of(x), input_gradient)
+    traits = storage_of(x), device_of(x)
+    kernel = backward_kernel(cell, x.shape[-1], hidden, *traits, input_gradient)
     tensors = _before(kernel.plan, x, parameters)
     sequences = dict(zip(saved_sequences(cell), saved, strict=True))
     sequences |= {names[0]: output, f"grad.{names[0]}": seeds[0]}
@@ -141,7 +129,7 @@ def backward(
     x_gradient = Argument("sequence", f"grad.{input_name}")
     written = x_gradient.name in dict(kernel.plan.program.writes)
     tensors[x_gradient] = (torch.empty_like if written else torch.zeros_like)(x)
-    kernel.run(tensors, x, hidden)
+    kernel.run(tensors, x)
     products.add_input_gradient(kernel.plan, tensors, parameters)
     parameter_gradients = products.parameter_gradients(kernel.plan, tensors, parameters)
     state_gradients = [tensors[Argument("final", f"grad.{name}")] for name in names]

@@ -18,11 +18,17 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class Tile:
-    """How a kernel is cut: rows of the batch in a program, columns of H at a time."""
+    """How a kernel is cut: rows of the batch in a program, columns of H and depth of products."""
 
-    rows: int
-    columns: int
-    warps: int
+    rows: int = 16
+    columns: int = 64
+    depth: int = 32
+    warps: int = 8
+
+    @property
+    def registers(self) -> int:
+        """The most a thread can have; unless told, the assembler spills rather than take them."""
+        return min(255, 2048 // self.warps)
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,11 @@ class Storage:
 
     dtype: str = "float32"
     precision: str = "ieee"
+
+    @property
+    def bytes(self) -> int:
+        """Of a number."""
+        return 4 if self.dtype == "float32" else 2
 
 
 def padded(size: int) -> int:
@@ -55,11 +66,9 @@ def module(about: str, constants: Sequence[str], ops: Iterable[str], body: Seque
     return "\n".join([*lines, "", *constants, *helpers, "", "", text, ""])
 
 
-def signature(plan: Plan, names: Names, also: Sequence[str] = ()) -> list[str]:
-    """The kernel's parameters, a line each, with their shapes."""
-    arguments = [*plan.inputs(), *plan.outputs()]
-    lines = [f"    {names.pointers[a]},  # {_shape(plan, a)}" for a in arguments]
-    return lines + [f"    {name}," for name in (*also, "T", "B")]
+def parameters(plan: Plan, names: Names) -> list[str]:
+    """The tensors of a kernel, a line each, with their shapes."""
+    return [f"    {name},  # {_shape(plan, a)}" for a, name in names.pointers.items()]
 
 
 def _shape(plan: Plan, argument: Argument) -> str:
@@ -74,6 +83,8 @@ def _shape(plan: Plan, argument: Argument) -> str:
             return f"(T, B, {len(slots)} H){written}"
         case "sequence":
             return f"(T, B, H){written}"
+        case "scratch":
+            return "(slots, B, H) in float32, what stages and steps pass on"
         case "parameter":
             scalars = {str(n.param) for n in plan.nodes if n.op == "scalar"}
             return "()" if argument.name in scalars else "(H,)"

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Sequence
 
 from .expression import FUNCTIONS
 from .plan import Argument, Block, Plan
 
 _FUNCTIONS = {"load", "dot", "dot_real", "row_mean", *FUNCTIONS}
-_CONSTANTS = {"H", "ROWS", "COLUMNS", "PADDED", "PRECISION", "T", "B", "tl", "triton"}
+_CONSTANTS = {"H", "ROWS", "COLUMNS", "DEPTH", "PADDED", "PRECISION", "T", "B", "tl", "triton"}
 _PLACES = {"row", "column", "real", "first", "inside", "here", "start", "stride", "block", "square"}
-_STEPS = {"t", "at", "projected_now", "gates_now", "sources_now"}
+_STEPS = {
+    "t",
+    "at",
+    "left",
+    "k",
+    "deep",
+    "there",
+    "whole",
+    "projected_now",
+    "gates_now",
+    "sources_now",
+}
 _RESERVED = frozenset(_FUNCTIONS | _CONSTANTS | _PLACES | _STEPS)
 _SUFFIX = {"sequence": "_rows", "initial": "_first", "final": "_last", "parameter": "_given"}
 
@@ -19,12 +31,12 @@ _SUFFIX = {"sequence": "_rows", "initial": "_first", "final": "_last", "paramete
 class Names:
     """Every name of a kernel, no two alike."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, arguments: Sequence[Argument]) -> None:
         self.plan = plan
         self.taken = set(_RESERVED)
         ops = {node.op for node in plan.nodes}
         self.taken |= ops
-        self.pointers = {a: self.fresh(_pointer(a)) for a in (*plan.inputs(), *plan.outputs())}
+        self.pointers = {a: self.fresh(_pointer(a)) for a in arguments}
         self.blocks = {block: self.fresh(self._block(block)) for block in plan.blocks}
         self.variables: dict[str, str] = {}
 

@@ -6,18 +6,17 @@ registers from the first step to the last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .body import Body
 from .expression import Term
-from .module import Storage, Tile, kernel_name, module, padded, signature
+from .module import Storage, Tile, kernel_name, module, padded, parameters
 from .names import Names
-from .plan import NUMBERS, Argument, Block, Plan
+from .places import indent, needed, times
+from .plan import NUMBERS, Plan
 
 
 def write(plan: Plan, tile: Tile, storage: Storage) -> str:
     """The source of a module with the plan's kernel."""
-    body = _Resident(plan, Names(plan))
+    body = _Resident(plan, Names(plan, [*plan.inputs(), *plan.outputs()]))
     hidden, width = plan.program.hidden_size, padded(plan.program.hidden_size)
     way = "last step first" if plan.program.reverse else "first step first"
     about = (
@@ -46,47 +45,38 @@ class _Resident(Body):
 
     def kernel(self) -> list[str]:
         """The function, its lines."""
-        name = kernel_name(self.plan.program)
         self.write(self.plan.computed)
-        step = [*self._step_start(), *self.lines, *self._carry_on()]
-        lines = [
-            '@triton.jit(do_not_specialize=["T", "B"])',
-            f"def {name}(",
-            *signature(self.plan, self.names),
-            "):",
-            *_indent(self._start()),
-            "    for t in range(T):" if self._needs_time() else "    for _ in range(T):",
-            *_indent(step, 2),
+        step = [*self.places.step(), *self.lines, *self._carry_on()]
+        loop = [
+            f"for {'t' if self.places.shifted else '_'} in range(T):",
+            *indent(step),
+            *self._end(),
         ]
-        return [*lines, *_indent(self._end())]
+        return [
+            '@triton.jit(do_not_specialize=["T", "B"])',
+            f"def {kernel_name(self.plan.program)}(",
+            *parameters(self.plan, self.names),
+            "    T,",
+            "    B,",
+            "):",
+            *indent([*needed(self._start(), loop), *loop]),
+        ]
 
     def _start(self) -> list[str]:
-        lines = [
+        carries = [(self._carry(n), self.places.pointer("initial", n)) for n in self.carries]
+        return [
             "row = tl.arange(0, ROWS)[:, None]",
             f"column = tl.arange(0, {self.width})[None, :]",
-            *(["real = column < H"] if self._needs_real() else []),
+            "real = column < H",
             "first = tl.program_id(0).to(tl.int64) * ROWS  # offsets may be beyond 32 bits",
             f"inside = {'(first + row < B) & real' if self.ragged else 'first + row < B'}",
             "here = row * H + column",
             "start = first * H",
             "stride = B.to(tl.int64) * H",
             *self._weights(),
-            *self._rows(),
-        ]
-        for name, _ in self.plan.program.carries:
-            pointer = self._pointer("initial", name)
-            lines.append(f"{self._carry(name)} = load({pointer} + start + here, inside)")
-        last = " + (T - 1) * stride" if self.plan.program.reverse else ""
-        return [*lines, f"at = start{last}"]
-
-    def _wide(self) -> list[str]:
-        """Where the step's rows are in the wide sequences: their first slot."""
-        plan = self.plan
-        slots = {"projected": plan.projected, "gates": plan.gates, "sources": plan.sources}
-        return [
-            f"{name}_now = {self._pointer(name)} + {len(held)} * (at + row * H) + column"
-            for name, held in slots.items()
-            if held
+            *self.places.parameters(),
+            *(f"{name} = load({pointer} + start + here, inside)" for name, pointer in carries),
+            f"at = start{' + (T - 1) * stride' if self.plan.program.reverse else ''}",
         ]
 
     def _weights(self) -> list[str]:
@@ -95,36 +85,16 @@ class _Resident(Body):
         across = f"tl.arange(0, {self.width})[:, None]"
         lines = [f"block = {across} * H + column"]
         if self.ragged:
-            lines.append(f"square = ({across} < H) & (column < H)")
+            lines.append(f"square = ({across} < H) & real")
         mask = ", square, 0.0" if self.ragged else ""
-        weights = self._pointer("weights")
         for number, block in enumerate(self.plan.blocks):
-            offset = f"{_times(number)}H * H + " if number else ""
-            lines.append(f"{self.names.blocks[block]} = tl.load({weights} + {offset}block{mask})")
-        return lines
-
-    def _rows(self) -> list[str]:
-        """The parameters that are vectors or numbers."""
-        lines = []
-        for name in self.plan.parameters():
-            pointer, variable = self._pointer("parameter", name), self._parameter(name)
-            if any(n.op == "scalar" and n.param == name for n in self.plan.nodes):
-                lines.append(f"{variable} = tl.load({pointer}).to(tl.float32)")
-            else:
-                lines.append(f"{variable} = load({pointer} + column, real)")
-        return lines
-
-    def _step_start(self) -> list[str]:
-        lines = self._wide()
-        for name in self._shifted():
-            rows, initial = self._pointer("sequence", name), self._pointer("initial", name)
-            before = self._before(name)
-            lines.append(f"{before} = {rows} + at - stride if t < T - 1 else {initial} + start")
+            place = f"weights + {times(number)}H * H + block" if number else "weights + block"
+            lines.append(f"{self.names.blocks[block]} = tl.load({place}{mask})")
         return lines
 
     def _carry_on(self) -> list[str]:
         """Each carry takes its new value, all at once; and so to the next step."""
-        new = [(self._carry(name), self._full(index)) for name, index in self.carries.items()]
+        new = [(self._carry(name), self.full(index)) for name, index in self.carries.items()]
         moved = [(old, value) for old, value in new if old != value]
         lines = []
         if moved:
@@ -133,58 +103,26 @@ class _Resident(Body):
         return [*lines, f"at {'-' if self.plan.program.reverse else '+'}= stride"]
 
     def _end(self) -> list[str]:
+        pointers = {name: self.places.pointer("final", name) for name in self.carries}
         return [
-            f"tl.store({self._pointer('final', name)} + start + here, {self._carry(name)}, inside)"
-            for name in self.carries
+            f"tl.store({pointer} + start + here, {self._carry(name)}, inside)"
+            for name, pointer in pointers.items()
         ]
-
-    def _needs_real(self) -> bool:
-        means = any(self.plan.nodes[i].op == "row_mean" for i in self.plan.computed)
-        return self.ragged or means or bool(self.plan.parameters())
-
-    def _needs_time(self) -> bool:
-        return bool(self._shifted())
-
-    def _shifted(self) -> list[str]:
-        reads = [self.plan.nodes[i] for i in self.plan.computed]
-        return list(dict.fromkeys(str(n.param) for n in reads if n.op == "read" and n.value))
 
     # -- Values
 
-    def source(self, index: int) -> Term:
-        node = self.plan.nodes[index]
-        if node.op == "carry":
-            return Term(self._carry(str(node.param)))
-        if node.op in ("scalar", "vector"):
-            return Term(self._parameter(str(node.param)))
-        if node.value:
-            return Term(f"load({self._before(str(node.param))} + here, inside)")
-        return Term(f"load({self._pointer('sequence', str(node.param))} + at + here, inside)")
+    def carried(self, index: int) -> Term:
+        return Term(self._carry(str(self.plan.nodes[index].param)))
 
-    def projected(self, index: int) -> Term:
-        if index not in self.plan.projected:
-            return Term(self._parameter(f"{self.plan.nodes[index].param}.bias"))
-        place = self._place("projected", self.plan.projected, index)
-        return Term(f"load({place}, inside)")
-
-    def product(self, factor: int, block: Block) -> Term:
+    def product(self, index: int) -> list[Term]:
         call = "dot_real(real, " if self.ragged else "dot("
-        return Term(f"{call}{self._full(factor)}, {self.names.blocks[block]}, PRECISION)")
+        return [
+            Term(f"{call}{self.full(factor)}, {self.names.blocks[block]}, PRECISION)")
+            for block, factor in self.plan.inner(index)
+        ]
 
     def mean(self, index: int) -> Term:
-        return Term(f"row_mean(real, {self._full(index)}, H)")
-
-    def store(self, index: int) -> None:
-        value = self.terms[index].text
-        for name, written in self.plan.writes:
-            if written == index:
-                self._store(f"{self._pointer('sequence', name)} + at + here", value)
-        for name, held in (("gates", self.plan.gates), ("sources", self.plan.sources)):
-            if index in held:
-                self._store(self._place(name, held, index), value)
-
-    def _store(self, place: str, value: str) -> None:
-        self.lines.append(f"tl.store({place}, {value}, inside)")
+        return Term(f"row_mean(real, {self.full(self.plan.nodes[index].args[0])}, H)")
 
     def variable(self, index: int) -> str:
         """The carry's own variable for its new value, once the old one is done with."""
@@ -214,38 +152,8 @@ class _Resident(Body):
         positions = (self._last_read(i) if self.may_inline(i) else i for i in readers)
         return max(positions, default=-1)
 
-    def _full(self, index: int) -> str:
-        """The value in every row and column."""
-        text = self.term(index).text
-        if self.plan.nodes[index].op == "const":
-            return f"tl.full([ROWS, {self.width}], {text}, tl.float32)"
-        if self.plan.is_narrow(index):
-            return f"tl.broadcast_to({text}, ROWS, {self.width})"
-        return text
-
-    # -- Names
-
-    def _place(self, name: str, slots: Sequence[int], index: int) -> str:
-        """The pointers of a value in its slot of a wide sequence."""
-        slot = slots.index(index)
-        return f"{name}_now + {_times(slot)}H" if slot else f"{name}_now"
-
-    def _pointer(self, role: str, name: str = "") -> str:
-        return self.names.pointers[Argument(role, name)]
+    def full(self, index: int) -> str:
+        return self.fill(index, self.width)
 
     def _carry(self, name: str) -> str:
         return self.names.named(f"carry {name}", name.replace(".", "_"))
-
-    def _before(self, name: str) -> str:
-        return self.names.named(f"before {name}", f"{name}_before")
-
-    def _parameter(self, name: str) -> str:
-        return self.names.named(f"parameter {name}", name.replace(".", "_"))
-
-
-def _times(count: int) -> str:
-    return f"{count} * " if count > 1 else ""
-
-
-def _indent(lines: Sequence[str], levels: int = 1) -> list[str]:
-    return [" " * 4 * levels + line for line in lines]
