@@ -196,8 +196,7 @@ def test_nothing_is_written_beside_a_tensor(batch, hidden):
     """Every output lies between two guards."""
     cell = CELLS["adding_dag"]
     x, states, parameters, _ = make_case(cell, (2, batch, hidden), torch.float32)
-    storage = engine.storage_of(x)
-    kernel = engine.forward_kernel(cell, hidden, hidden, storage, True)
+    kernel = engine.forward_kernel(cell, hidden, hidden, engine.storage_of(x), DEVICE, True)
     tensors = engine._before(
         kernel.plan, x.detach(), {n: p.detach() for n, p in parameters.items()}
     )

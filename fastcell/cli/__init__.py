@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 
 from ..errors import FastcellError
-from . import fit, label, predict, search, show, space, train
+from . import compile, fit, label, predict, search, show, space, train
 
 app = typer.Typer(
     name="fastcell",
@@ -26,6 +26,7 @@ app.command("label")(label.command)
 app.command("fit")(fit.command)
 app.command("predict")(predict.command)
 app.command("show")(show.command)
+app.command("compile")(compile.command)
 app.add_typer(space.app, name="space")
 
 USAGE_ERROR = 2

@@ -6,10 +6,10 @@ AMD's from the assembly.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,21 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from ...errors import BackendError
+from .cost import Device
 from .launch import Kernel
 from .module import Storage
 from .plan import Argument
 
-_SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel's code and what it takes: registers a thread, bytes spilled, bytes shared."""
+    """A kernel's code and what it takes: registers a thread, bytes spilled and shared.
+
+    `seconds` are the processor's, the assembler's included.
+    """
 
     name: str
     assembly: str
@@ -39,11 +43,12 @@ class Compiled:
     seconds: float
 
 
-def compile_kernel(kernel: Kernel, storage: Storage, target: GPUTarget) -> list[Compiled]:
-    """Each kernel of a module, compiled for the target.
+def compile_kernel(kernel: Kernel, storage: Storage, device: Device) -> list[Compiled]:
+    """Each kernel of a module, compiled for the device.
 
     Raises BackendError when Triton runs as an interpreter, or its compiler refuses.
     """
+    target = _target(device.name)
     if triton.knobs.runtime.interpret:
         mend = "unset TRITON_INTERPRET"
         raise BackendError(f"expected Triton's compiler, found its interpreter: {mend}")
@@ -60,19 +65,26 @@ def _compile(kernel: Kernel, name: str, storage: Storage, target: GPUTarget) -> 
     options = {"num_warps": kernel.tile.warps}
     if target.backend == "cuda":
         options["maxnreg"] = kernel.tile.registers
-    start = time.perf_counter()
+    start = sum(os.times()[:4])
     try:
         built = triton.compile(source, target=target, options=options)
     except Exception as error:  # the compiler's passes raise what they like
         raise BackendError(f"{name}: expected code for {target}; found {error}") from error
-    seconds = time.perf_counter() - start
+    seconds = sum(os.times()[:4]) - start
     registers, spilled = (_of_cubin if "cubin" in built.asm else _of_amdgcn)(built.asm)
     text = built.asm["ptx" if "ptx" in built.asm else "amdgcn"]
     return Compiled(name, text, registers, spilled, built.metadata.shared, seconds)
 
 
+def _target(name: str) -> GPUTarget:
+    kind, _, architecture = name.partition(":")
+    if kind == "hip":
+        return GPUTarget(kind, architecture, 64)
+    return GPUTarget(kind, int(architecture), 32)
+
+
 def _pointer(argument: Argument, storage: Storage) -> str:
-    return "*fp32" if argument.role == "scratch" else f"*{_SHORT[storage.dtype]}"
+    return "*fp32" if argument.role == "scratch" else f"*{SHORT[storage.dtype]}"
 
 
 def _of_cubin(assembly: dict[str, Any]) -> tuple[int, int]:

@@ -77,17 +77,17 @@ def choose(plan: Plan, storage: Storage, device: Device) -> Choice:
     held = f"weights of {width} x {width} need {need // _KB} KB"
     if _fits(plan, storage, device):
         return Choice("resident", tile, f"{held} of {device.held // _KB} KB and are loaded once")
+    limit = f"{device.held // _KB} KB are there for a program"
     stages = cut(plan).count
     if stages > _MOST_STAGES:
         why = f"{stages} stages in one kernel spill registers"
-        return Choice("stepwise", tile, f"{held} of {device.held // _KB} KB; {why}")
+        return Choice("stepwise", tile, f"{held}, {limit}; {why}")
     times = {
         "streamed": streamed_seconds(plan, storage, device),
         "stepwise": stepwise_seconds(plan, storage, device),
     }
     best = min(times, key=times.__getitem__)
     each = ", ".join(f"{name} {seconds * 1e6:.0f} us a step" for name, seconds in times.items())
-    limit = f"{device.held // _KB} KB are there for a program"
     return Choice(best, tile, f"{held}, {limit}; estimated {each} at a batch of {_BATCH}")
 
 

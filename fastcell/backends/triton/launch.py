@@ -20,9 +20,10 @@ class Kernel:
 
     def __init__(self, plan: Plan, tile: Tile, storage: Storage) -> None:
         self.plan, self.tile = plan, tile
+        self.name = kernel_name(plan.program)
         self.arguments = [*plan.inputs(), *plan.outputs()]
         self.source = self.write(storage)
-        self.module = cache.load(kernel_name(plan.program), self.source)
+        self.module = cache.load(self.name, self.source)
 
     def write(self, storage: Storage) -> str:
         """The module's source."""
@@ -30,7 +31,7 @@ class Kernel:
 
     def names(self) -> list[str]:
         """The kernels that are launched."""
-        return [kernel_name(self.plan.program)]
+        return [self.name]
 
     def run(self, tensors: dict[Argument, Tensor], x: Tensor) -> None:
         """Runs all steps on x's device and the current stream; `tensors` gets what it lacks."""

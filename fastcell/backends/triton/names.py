@@ -12,19 +12,9 @@ from .plan import Argument, Block, Plan
 _FUNCTIONS = {"load", "dot", "dot_real", "row_mean", *FUNCTIONS}
 _CONSTANTS = {"H", "ROWS", "COLUMNS", "DEPTH", "PADDED", "PRECISION", "T", "B", "tl", "triton"}
 _PLACES = {"row", "column", "real", "first", "inside", "here", "start", "stride", "block", "square"}
-_STEPS = {
-    "t",
-    "at",
-    "left",
-    "k",
-    "deep",
-    "there",
-    "whole",
-    "projected_now",
-    "gates_now",
-    "sources_now",
-}
-_RESERVED = frozenset(_FUNCTIONS | _CONSTANTS | _PLACES | _STEPS)
+_STEPS = {"t", "at", "left", "k", "deep", "there", "whole"}
+_WIDE = {"projected_now", "gates_now", "sources_now"}
+_RESERVED = frozenset(_FUNCTIONS | _CONSTANTS | _PLACES | _STEPS | _WIDE)
 _SUFFIX = {"sequence": "_rows", "initial": "_first", "final": "_last", "parameter": "_given"}
 
 
