@@ -115,8 +115,8 @@ def backward(
         for like, gradient in zip((output, *states), gradients, strict=True)
     ]
     if not output.numel():
-        zeros = [torch.zeros_like(p) for p in parameters.values()]
-        return torch.zeros_like(x), [seed.clone() for seed in seeds[1:]], zeros
+        zeros = [p.new_zeros(p.shape) for p in parameters.values()]
+        return x.new_zeros(x.shape), [seed.clone() for seed in seeds[1:]], zeros
     traits = storage_of(x), device_of(x)
     kernel = backward_kernel(cell, x.shape[-1], hidden, *traits, input_gradient)
     tensors = _before(kernel.plan, x, parameters)
@@ -128,7 +128,7 @@ def backward(
     tensors |= {Argument("initial", f"grad.{name}"): seed for name, seed in carries}
     x_gradient = Argument("sequence", f"grad.{input_name}")
     written = x_gradient.name in dict(kernel.plan.program.writes)
-    tensors[x_gradient] = (torch.empty_like if written else torch.zeros_like)(x)
+    tensors[x_gradient] = (x.new_empty if written else x.new_zeros)(x.shape)
     kernel.run(tensors, x)
     products.add_input_gradient(kernel.plan, tensors, parameters)
     parameter_gradients = products.parameter_gradients(kernel.plan, tensors, parameters)

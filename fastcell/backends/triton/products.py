@@ -67,7 +67,7 @@ def parameter_gradients(
     plan: Plan, tensors: Tensors, parameters: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """The gradient of each parameter, summed over all rows; zeros where nothing depends on it."""
-    gradients = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    gradients = {name: p.new_zeros(p.shape) for name, p in parameters.items()}
     sums = plan.program.sums
     plain = [item for item in sums if item.source is None]
     if plain:
