@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -83,11 +84,10 @@ def _engine(x: Tensor) -> Any:
     """The engine for the device of x: `backends.cpu`, or `backends.triton.engine`."""
     if not x.is_cuda:
         return cpu
-    try:
-        return import_module(".backends.triton.engine", __package__)
-    except ModuleNotFoundError as error:
-        mend = "pip install \"fastcell[gpu]\", or take backend='eager'"
-        raise BackendError(f"on {x.device}: expected triton, found {error}: {mend}") from None
+    if find_spec("triton") is None:
+        mend = 'pip install "fastcell[gpu]", or take backend="eager"'
+        raise BackendError(f"on {x.device}: expected triton, found no such module: {mend}")
+    return import_module(".backends.triton.engine", __package__)
 
 
 def _named(

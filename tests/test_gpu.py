@@ -10,7 +10,7 @@ from fastcell import space
 from fastcell.backends import eager
 from fastcell.backends.triton import engine
 from fastcell.library import CELLS
-from fastcell.nn import LSTM, Recurrent
+from fastcell.nn import Recurrent
 from fastcell.scan import compiled_scan
 
 pytestmark = pytest.mark.gpu
@@ -33,9 +33,8 @@ def assert_agrees(cell, shape, seed=0):
     found = results(compiled_scan, cell, on_gpu(cell, shape, torch.float32, seed))
     for ours, theirs in zip(found, expected, strict=True):
         unit = theirs.abs().max().clamp(min=1)
-        torch.testing.assert_close(
-            ours / unit, theirs / unit, check_dtype=False, **TOLERANCE[torch.float32]
-        )
+        ours = ours.double() / unit
+        torch.testing.assert_close(ours, theirs / unit, **TOLERANCE[torch.float32])
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -62,13 +61,19 @@ def test_half_precision(name, dtype):
 
 def test_lstm_is_cudnn():
     torch.manual_seed(0)
-    theirs, ours = nn.LSTM(64, 64).cuda(), LSTM(64, 64).cuda()
-    ours.load_state_dict(theirs.state_dict())
-    x = torch.randn(48, 65, 64, device="cuda")
-    for module in (ours, theirs):
-        module(x)[0].square().sum().backward()
-    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
+    theirs, ours = nn.LSTM(64, 64).cuda(), Recurrent(CELLS["lstm"], 64, 64).cuda()
+    weights = torch.cat([theirs.weight_ih_l0, theirs.weight_hh_l0], 1).detach().chunk(4)
+    biases = (theirs.bias_ih_l0 + theirs.bias_hh_l0).detach().chunk(4)
+    names = [f"layers.0.{gate}" for gate in "ifgo"]
+    state = {f"{name}.weight": weight for name, weight in zip(names, weights, strict=True)}
+    state |= {f"{name}.bias": bias for name, bias in zip(names, biases, strict=True)}
+    ours.load_state_dict(state)
+    xs = [torch.randn(48, 65, 64, device="cuda").requires_grad_()]
+    xs.append(xs[0].detach().clone().requires_grad_())
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        for module, x in zip((ours, theirs), xs, strict=True):
+            module(x)[0].square().sum().backward()
+    torch.testing.assert_close(xs[0].grad, xs[1].grad, **TOLERANCE[torch.float32])
 
 
 @pytest.mark.parametrize("hidden", [64, 256])

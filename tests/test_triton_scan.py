@@ -84,15 +84,13 @@ def test_the_backend_follows_the_device():
 
 def test_triton_takes_no_tensor_of_the_cpu():
     module = Recurrent(CELLS["rnn"], 3, 4, backend="triton")
-    with pytest.raises(fastcell.BackendError, match="on cuda; found torch.float32 on cpu"):
+    with pytest.raises(fastcell.BackendError, match=r"on cuda; found torch\.float32 on cpu"):
         module(torch.ones(2, 3, 3))
 
 
 def test_a_gpu_without_triton_is_told_how(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "triton", None)
-    for name in [name for name in sys.modules if name.startswith("fastcell.backends.triton")]:
-        monkeypatch.delitem(sys.modules, name)
     x = SimpleNamespace(is_cuda=True, device=torch.device("cuda"))
     with pytest.raises(fastcell.BackendError, match=r"pip install .fastcell\[gpu\]"):
         scan._engine(x)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...errors import BackendError
 from .module import Storage, Tile, padded
 from .plan import Plan
-from .stages import cut, row_operands
+from .stages import cut
 
 _KB = 1024
 _BATCH = 64
@@ -23,8 +23,8 @@ _LAUNCH = 20e-6
 """Seconds that Python takes for a launch of Triton's."""
 _BARRIER = 1e-6
 """Seconds from the end of a stage to the next one's first results."""
-_MOST_WIDE = 128
-"""The largest padded H whose weights are held: beyond, the compiler takes minutes."""
+_WIDEST = 256
+"""Bytes of a row of weights that are held: with longer ones the compiler runs out of registers."""
 
 
 _MOST_STAGES = 5
@@ -77,7 +77,7 @@ def choose(plan: Plan, storage: Storage, device: Device) -> Choice:
     held = f"weights of {width} x {width} need {need // _KB} KB"
     if _fits(plan, storage, device):
         return Choice("resident", tile, f"{held} of {device.held // _KB} KB and are loaded once")
-    limit = f"{device.held // _KB} KB are there for a program"
+    limit = f"a program has {device.held // _KB} KB, and holds rows of {_WIDEST} bytes"
     stages = cut(plan).count
     if stages > _MOST_STAGES:
         why = f"{stages} stages in one kernel spill registers"
@@ -92,15 +92,14 @@ def choose(plan: Plan, storage: Storage, device: Device) -> Choice:
 
 
 def _fits(plan: Plan, storage: Storage, device: Device) -> bool:
-    return padded(plan.program.hidden_size) <= _MOST_WIDE and (
-        resident_bytes(plan, storage) <= device.held
-    )
+    narrow = padded(plan.program.hidden_size) * storage.bytes <= _WIDEST
+    return narrow and resident_bytes(plan, storage) <= device.held
 
 
 def resident_bytes(plan: Plan, storage: Storage) -> int:
     """Shared memory of the resident kernel: weights, factors, and the next step's values, twice."""
     width = padded(plan.program.hidden_size)
-    factors = {f for i in plan.computed for f in row_operands(plan, i)}
+    factors = {factor for i in plan.computed for _, factor in plan.inner(i)}
     values = len(_prefetched(plan)) * 2 if plan.program.reverse else 0
     copies = 2 if storage.precision == "tf32x3" and storage.dtype == "float32" else 1
     matrices = len(plan.blocks) * width * width * copies
@@ -147,5 +146,6 @@ def find_device(name: str) -> Device:
     older = [d for d in DEVICES if kind == "cuda" == d.partition(":")[0] and arch.isdecimal()]
     older = [d for d in older if int(d.partition(":")[2]) <= int(arch)]
     if not older:
-        raise BackendError(f"device: expected one of {', '.join(DEVICES)}, or newer; found {name}")
+        known = f"expected one of {', '.join(DEVICES)}, or newer"
+        raise BackendError(f"device: {known}; found {name}: backend='eager' runs there")
     return DEVICES[max(older, key=lambda d: int(d.partition(":")[2]))]
