@@ -12,7 +12,8 @@ from torch import nn
 
 from fastcell.backends import eager
 
-pytestmark = pytest.mark.gpu
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+pytestmark = [pytest.mark.gpu, NO_GPU]
 
 SIZES = [(64, 48, 64), (1024, 48, 64), (16, 1024, 64), (16, 1024, 256), (64, 512, 512)]
 """(B, T, H), I = H."""
