@@ -67,7 +67,8 @@ def test_the_lock_fits_the_requirements():
     wanted = [
         *PROJECT["project"]["dependencies"],
         *PROJECT["build-system"]["requires"],
-        *(each for extra in extras.values() for each in extra),
+        # Ray is installed by those who have machines for it; its tests skip without.
+        *(each for name, extra in extras.items() if name != "ray" for each in extra),
     ]
     for requirement in map(Requirement, wanted):
         assert requirement.specifier.contains(pins[requirement.name]), requirement
