@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Protocol
 
@@ -27,6 +25,7 @@ import torch
 from torch import Tensor
 
 from .backends import cpu, eager
+from .backends.dispatch import engine_of
 from .errors import BackendError, ShapeError
 from .ir import Cell
 from .language import parse
@@ -107,16 +106,6 @@ def _autocast_dtype(tensors: Sequence[Tensor]) -> torch.dtype | None:
     return torch.float64 if doubles else torch.float32
 
 
-def _engine(x: Tensor) -> Any:
-    """The engine for the device of x: `backends.cpu`, or `backends.triton.engine`."""
-    if not x.is_cuda:
-        return cpu
-    if find_spec("triton") is None:
-        mend = 'pip install "fastcell[gpu]", or take backend="eager"'
-        raise BackendError(f"on {x.device}: expected triton, found no such module: {mend}")
-    return import_module(".backends.triton.engine", __package__)
-
-
 def _named(
     cell: Cell, x: Tensor, states: Sequence[Tensor], values: Sequence[Tensor]
 ) -> dict[str, Tensor]:
@@ -145,7 +134,7 @@ def _scan(
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
     options = (save, batch_sizes, reverse, all_states)
-    output, finals, saved = _engine(x).forward(parsed, x, states, named, *options)
+    output, finals, saved = engine_of(x).forward(parsed, x, states, named, *options)
     return [output, *finals, *saved]
 
 
@@ -166,7 +155,7 @@ def _scan_backward(
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
     runs = (saved[0], saved[1:], gradients, input_gradient, batch_sizes, reverse, all_states)
-    x_gradient, state_gradients, parameter_gradients = _engine(x).backward(
+    x_gradient, state_gradients, parameter_gradients = engine_of(x).backward(
         parsed, x, states, named, *runs
     )
     return [x_gradient, *state_gradients, *parameter_gradients]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.fixture(autouse=True)
 def triton(monkeypatch, tmp_path):
     monkeypatch.setenv("FASTCELL_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(scan, "_engine", lambda _: engine)
+    monkeypatch.setattr(scan, "engine_of", lambda _: engine)
 
 
 @pytest.mark.parametrize("name", ["lstm", "adding_dag", "lswm"])
@@ -38,7 +38,7 @@ def test_gradients_of_the_operator(name):
 def test_opcheck(name):
     cell = CELLS[name]
     x, states, parameters, _ = make_case(cell, (3, 2, 4), torch.float32)
-    args = (x, list(states), list(parameters.values()), str(cell), True)
+    args = (x, list(states), list(parameters.values()), str(cell), True, None, False, False)
     torch.library.opcheck(torch.ops.fastcell.scan.default, args)
 
 
@@ -93,4 +93,4 @@ def test_a_gpu_without_triton_is_told_how(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
     x = SimpleNamespace(is_cuda=True, device=torch.device("cuda"))
     with pytest.raises(fastcell.BackendError, match=r"pip install .fastcell\[gpu\]"):
-        scan._engine(x)
+        scan.engine_of(x)
