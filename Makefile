@@ -13,7 +13,7 @@ CPP := csrc/*.cpp csrc/*.h
 SANITIZED := build/sanitized
 SANITIZED_TESTS := $(foreach name,space features canonical vector_math tile_machine tile_machine_use scan packed streaming,tests/test_$(name).py)
 
-.PHONY: help setup demo test bench lint format sanitize clean
+.PHONY: help setup demo test bench bench-gpu lint format sanitize clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -43,6 +43,11 @@ bench: setup  ## the benchmarks, rivals included; numbers and a table go to benc
 	$(BIN)/pytest bench/bench_space.py --benchmark-json bench/results/space.json
 	$(BIN)/pytest bench/bench_scan.py --benchmark-json bench/results/scan.json
 	$(BIN)/python bench/table.py bench/results/scan.json | tee bench/results/scan.md
+
+bench-gpu: setup  ## tests and benchmarks that need a GPU, numbers go to bench/results
+	@mkdir -p bench/results
+	$(BIN)/pytest -m gpu tests
+	$(BIN)/pytest -m gpu bench/bench_gpu.py --benchmark-json bench/results/gpu.json
 
 lint: setup  ## ruff, mypy, import layers, clang-format
 	$(BIN)/ruff check .

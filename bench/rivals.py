@@ -50,11 +50,11 @@ def find_cell(name: str) -> Cell:
     return CELLS[name] if name in CELLS else space.decode(int(name))
 
 
-def make_rivals(case: Case, compiled: bool) -> dict[str, nn.Module]:
+def make_rivals(case: Case, compiled: bool, backend: str = "cpu") -> dict[str, nn.Module]:
     """Modules by name, fastcell first; `compiled` adds torch.compile, slow to start."""
     cell, size = find_cell(case.cell), case.hidden
     rivals: dict[str, nn.Module] = {
-        "fastcell": Recurrent(cell, size, size, backend="cpu"),
+        "fastcell": Recurrent(cell, size, size, backend=backend),
         "eager": Recurrent(cell, size, size, backend="eager"),
     }
     if case.cell in TORCH_MODULES:

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from .backends import cpu, eager
+from .backends.dispatch import engine_of
 from .errors import BackendError, ShapeError
 from .ir import Cell
 from .language import parse
@@ -67,9 +68,9 @@ def compiled_scan(
     reverse: bool = False,
     all_states: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The operator as a `Scan`; under autocast in float32, or in float64 if a tensor is."""
-    if torch.is_autocast_enabled("cpu"):
-        dtype = _widest([x, *states, *parameters.values()])
+    """The operator as a `Scan`; under autocast in the dtype that `_autocast_dtype` tells."""
+    dtype = _autocast_dtype([x, *states, *parameters.values()])
+    if dtype is not None:
         x, states = x.to(dtype), tuple(state.to(dtype) for state in states)
         parameters = {name: parameter.to(dtype) for name, parameter in parameters.items()}
     tensors = [x, *states, *parameters.values()]
@@ -95,7 +96,12 @@ def _cell(text: str) -> Cell:
     return parse(text)
 
 
-def _widest(tensors: Sequence[Tensor]) -> torch.dtype:
+def _autocast_dtype(tensors: Sequence[Tensor]) -> torch.dtype | None:
+    """On a GPU the one that autocast names; on the CPU float32, or float64 if a tensor is."""
+    if tensors[0].is_cuda and torch.is_autocast_enabled("cuda"):
+        return torch.get_autocast_dtype("cuda")
+    if not torch.is_autocast_enabled("cpu"):
+        return None
     doubles = any(tensor.dtype == torch.float64 for tensor in tensors)
     return torch.float64 if doubles else torch.float32
 
@@ -114,7 +120,8 @@ def _named(
 
 
 @torch.library.impl(_library, "scan", "CPU")
-def _scan_cpu(
+@torch.library.impl(_library, "scan", "CUDA")
+def _scan(
     x: Tensor,
     states: list[Tensor],
     parameters: list[Tensor],
@@ -127,12 +134,13 @@ def _scan_cpu(
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
     options = (save, batch_sizes, reverse, all_states)
-    output, finals, saved = cpu.forward(parsed, x, states, named, *options)
+    output, finals, saved = engine_of(x).forward(parsed, x, states, named, *options)
     return [output, *finals, *saved]
 
 
 @torch.library.impl(_library, "scan_backward", "CPU")
-def _scan_backward_cpu(
+@torch.library.impl(_library, "scan_backward", "CUDA")
+def _scan_backward(
     x: Tensor,
     states: list[Tensor],
     parameters: list[Tensor],
@@ -147,7 +155,9 @@ def _scan_backward_cpu(
     parsed = _cell(cell)
     named = _named(parsed, x, states, parameters)
     runs = (saved[0], saved[1:], gradients, input_gradient, batch_sizes, reverse, all_states)
-    x_gradient, state_gradients, parameter_gradients = cpu.backward(parsed, x, states, named, *runs)
+    x_gradient, state_gradients, parameter_gradients = engine_of(x).backward(
+        parsed, x, states, named, *runs
+    )
     return [x_gradient, *state_gradients, *parameter_gradients]
 
 
@@ -338,7 +348,9 @@ for _op in (torch.ops.fastcell.scan.default, torch.ops.fastcell.scan_backward.de
     torch.library.register_vmap(_op, _replicas(_op), lib=_library)
 torch.library.register_autocast("fastcell::scan", "cpu", torch.float32, lib=_library)
 
-_SCANS: dict[str, Scan] = {"eager": eager.scan, "cpu": compiled_scan}
+_SCANS: dict[str, Scan] = {"eager": eager.scan, "cpu": compiled_scan, "triton": compiled_scan}
+_DEVICES = {"cpu": "cpu", "triton": "cuda"}
+_DTYPES = {"cpu": tuple(cpu.DTYPES), "triton": (torch.float32, torch.float16, torch.bfloat16)}
 AUTO = "auto"
 
 
@@ -355,12 +367,20 @@ def resolve(name: str, x: Tensor) -> Scan:
     Raises BackendError when there is none of that name, or it can't take x.
     """
     check_backend(name)
-    known = x.dtype in cpu.DTYPES or torch.is_autocast_enabled("cpu")
-    fits = x.device.type == "cpu" and known
-    if name == "cpu" and not fits:
-        found = f"{x.dtype} on {x.device}"
-        raise BackendError(f"backend='cpu': expected float32 or float64 on the CPU; found {found}")
-    return _SCANS["cpu" if fits else "eager"] if name == AUTO else _SCANS[name]
+    if name == AUTO:
+        name = next((engine for engine in _DEVICES if _fits(engine, x)), "eager")
+    elif name in _DEVICES and not _fits(name, x):
+        dtypes = ", ".join(str(dtype) for dtype in _DTYPES[name])
+        expected = f"expected {dtypes} on {_DEVICES[name]}"
+        raise BackendError(f"backend='{name}': {expected}; found {x.dtype} on {x.device}")
+    return _SCANS[name]
+
+
+def _fits(engine: str, x: Tensor) -> bool:
+    """Whether the engine can take x, with what autocast makes of it."""
+    device = _DEVICES[engine]
+    known = x.dtype in _DTYPES[engine] or torch.is_autocast_enabled(device)
+    return x.device.type == device and known
 
 
 def may_stream(backend: str, x: Tensor) -> bool:

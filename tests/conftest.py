@@ -1,5 +1,6 @@
 """What the tests share: tolerances, the cells, golden copies, and GPU tests need a GPU."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ TOLERANCE = {
 """The one table: how far a result may be from the same sum taken in another order."""
 
 GOLDEN = Path(__file__).parent / "golden"
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels run on the CPU
 
 settings.register_profile("fastcell", deadline=None, derandomize=True)
 settings.load_profile("fastcell")

@@ -309,3 +309,16 @@ def test_search_json_and_other_options(call, tmp_path):
     code, out, err = call(*arguments, "--seed", 1)
     assert (code, out) == (2, "")
     assert "it holds (seed 0), found seed 1; give the same ones, or another folder" in err
+
+
+def test_compile_for_the_cpu(call):
+    code, out, err = call("compile", "lstm", "--target", "cpu", "--hidden", 8)
+    assert (code, err) == (0, "")
+    assert out.startswith("program lstm: forward; I = 8, H = 8\n")
+    assert re.search(r"^    LOOP +sigmoid ", out, re.M)
+
+
+def test_compile_refuses_what_it_can_not_do(call):
+    assert call("compile", "lstm", "--target", "cuda:30")[0] == 2
+    code, _, err = call("compile", "rnn", "--hidden", 8)
+    assert (code, "expected Triton's compiler, found its interpreter" in err) == (2, True)

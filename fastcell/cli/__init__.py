@@ -11,7 +11,19 @@ from typing import NoReturn
 import typer
 
 from ..errors import FastcellError
-from . import experiment, fit, label, predict, report, results, search, show, space, train
+from . import (
+    compile,
+    experiment,
+    fit,
+    label,
+    predict,
+    report,
+    results,
+    search,
+    show,
+    space,
+    train,
+)
 
 app = typer.Typer(
     name="fastcell",
@@ -28,6 +40,7 @@ app.command("predict")(predict.command)
 app.command("report")(report.command)
 app.command("results")(results.command)
 app.command("show")(show.command)
+app.command("compile")(compile.command)
 app.add_typer(space.app, name="space")
 app.add_typer(experiment.app, name="experiment")
 
