@@ -48,14 +48,13 @@ void bind_forest(py::module_& module) {
   py::class_<Forest>(module, "Forest")
       .def(py::init([](const Array<float>& thresholds, const Array<std::int32_t>& columns,
                        const Array<std::int32_t>& children, const Array<float>& values,
-                       const Array<std::int32_t>& roots, const Array<std::int32_t>& depths,
-                       const Array<std::int32_t>& outputs, std::int32_t width) {
+                       const Array<std::int32_t>& roots, const Array<std::int32_t>& outputs,
+                       std::int32_t width) {
              return Forest(make_nodes(thresholds, columns, children), copied(values), copied(roots),
-                           copied(depths), copied(outputs), width);
+                           copied(outputs), width);
            }),
            "thresholds"_a.noconvert(), "columns"_a.noconvert(), "children"_a.noconvert(),
-           "values"_a.noconvert(), "roots"_a.noconvert(), "depths"_a.noconvert(),
-           "outputs"_a.noconvert(), "width"_a)
+           "values"_a.noconvert(), "roots"_a.noconvert(), "outputs"_a.noconvert(), "width"_a)
       .def("evaluate", &evaluate, "rows"_a.noconvert());
 }
 

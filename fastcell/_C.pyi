@@ -44,7 +44,6 @@ class Forest:
         children: NDArray[np.int32],
         values: NDArray[np.float32],
         roots: NDArray[np.int32],
-        depths: NDArray[np.int32],
         outputs: NDArray[np.int32],
         width: int,
     ) -> None: ...

@@ -193,6 +193,39 @@ def test_a_forest_that_leads_out_of_itself_is_refused(field):
         MODEL.forest.evaluate(DATA.rows[:, 1:])
 
 
+def _chain(leaves):
+    """One tree, each right child a split again: a row of one column v ends in leaf ceil(v)."""
+    splits = np.arange(leaves - 1)
+    inside = np.stack([splits + leaves - 1, splits + 1], axis=1)
+    inside[-1, 1] = 2 * leaves - 2
+    ends = np.arange(leaves - 1, 2 * leaves - 1)
+    return Forest(
+        thresholds=np.float32(np.r_[splits, ends]),
+        columns=np.zeros(2 * leaves - 1, np.int32),
+        children=np.int32(np.r_[inside, np.stack([ends, ends], axis=1)]),
+        values=np.float32(np.r_[splits, ends - leaves + 1]),
+        roots=np.zeros(1, np.int32),
+        outputs=np.zeros(1, np.int32),
+        width=np.array(1, np.int32),
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 127, 128, 129, 300])
+def test_a_tree_has_up_to_32_leaves(rows):
+    values = np.float32(np.random.default_rng(rows).uniform(-1, 40, (rows, 1)))
+    leaves = _chain(32).evaluate(values)
+    np.testing.assert_array_equal(leaves, np.clip(np.ceil(values), 0, 31))
+    with pytest.raises(ValueError, match="expected trees of up to 32 leaves"):
+        _chain(33).evaluate(values)
+
+
+def test_a_tree_that_never_ends_is_refused():
+    arrays = _chain(4).arrays()
+    arrays["children"][2] = 0
+    with pytest.raises(ValueError, match="expected trees of up to 32 leaves"):
+        Forest.from_arrays(arrays)
+
+
 MODEL = BoostingModel()
 MODEL.fit(DATA, seed=0)
 METADATA = {"cells": len(DATA), "features": features.VERSION, "space": space.SPACE_VERSION}

@@ -30,9 +30,8 @@ class Forest:
     values: Floats
     """Of a leaf, and of a node inside the mean of those that came through."""
     roots: Ints
-    depths: Ints
     outputs: Ints
-    """The last three by tree."""
+    """The last two by tree."""
     width: Ints
     """Of a row: () columns."""
 
@@ -64,7 +63,6 @@ class Forest:
             self.children,
             self.values,
             self.roots,
-            self.depths,
             self.outputs,
             int(self.width),
         )
@@ -82,13 +80,13 @@ class Forest:
         Source: Saabas, Interpreting random forests (2014).
         """
         added = np.zeros((int(self.outputs.max()) + 1, len(row)), np.float32)
-        for root, depth, output in zip(self.roots, self.depths, self.outputs, strict=True):
-            at = int(root)
-            for _ in range(depth):
-                column = self.columns[at]
-                below = self.children[at, int(row[column] > self.thresholds[at])]
-                added[output, column] += self.values[below] - self.values[at]
-                at = int(below)
+        right = row[self.columns] > self.thresholds
+        following = self.children[np.arange(len(right)), right.astype(np.int32)]
+        for root, output in zip(self.roots, self.outputs, strict=True):
+            at = root
+            while (child := following[at]) != at:
+                added[output, self.columns[at]] += self.values[child] - self.values[at]
+                at = child
         return added
 
 
@@ -97,38 +95,35 @@ class _Trees:
 
     def __init__(self) -> None:
         self.nodes = list[tuple[float, int, int, int, float]]()
-        self.trees = list[tuple[int, int, int]]()
+        self.trees = list[tuple[int, int]]()
 
     def add(self, root: Mapping[str, Any], output: int) -> None:
-        at = len(self.nodes)
-        depth = self._add(root)
-        self.trees.append((at, depth, output))
+        self.trees.append((len(self.nodes), output))
+        self._add(root)
 
-    def _add(self, node: Mapping[str, Any]) -> int:
-        """Adds a node and all below it; how many levels are below it."""
+    def _add(self, node: Mapping[str, Any]) -> None:
+        """A node and all below it."""
         at = len(self.nodes)
         if "split_feature" not in node:
             self.nodes.append((0.0, 0, at, at, node["leaf_value"]))
-            return 0
+            return
         assert (node["decision_type"], node["missing_type"]) == ("<=", "None")
         self.nodes.append((0.0, 0, 0, 0, 0.0))  # its place; the right child's comes later
-        left = self._add(node["left_child"])
+        self._add(node["left_child"])
         right_at = len(self.nodes)
-        right = self._add(node["right_child"])
+        self._add(node["right_child"])
         split = node["threshold"], node["split_feature"], at + 1, right_at, node["internal_value"]
         self.nodes[at] = split
-        return 1 + max(left, right)
 
     def forest(self, width: int) -> Forest:
         thresholds, columns, left, right, values = zip(*self.nodes, strict=True)
-        roots, depths, outputs = zip(*self.trees, strict=True)
+        roots, outputs = zip(*self.trees, strict=True)
         return Forest(
             thresholds=_rounded_down(np.array(thresholds)),
             columns=np.array(columns, np.int32),
             children=np.ascontiguousarray(np.stack([left, right], axis=1), np.int32),
             values=np.array(values, np.float32),
             roots=np.array(roots, np.int32),
-            depths=np.array(depths, np.int32),
             outputs=np.array(outputs, np.int32),
             width=np.array(width, np.int32),
         )
